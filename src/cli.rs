@@ -41,26 +41,19 @@ pub trait Tool: Parser {
 const PROMPTS: [&str; 3] = ["prompt", "text", "words"];
 
 /// Flags of other programs, and what does the same here.
-const FOREIGN: [(&str, &str); 16] = [
-    ("-p", "nagent \"task\" prints the answer and ends"),
-    ("--print", "nagent \"task\" prints the answer and ends"),
-    ("--resume", "nagent --continue goes on with the last conversation of this folder"),
-    ("--effort", "--reasoning low, medium, high or max"),
-    ("--system", "--context FILE begins a conversation with a text"),
-    ("--system-prompt", "--context FILE begins a conversation with a text"),
-    ("--append-system-prompt", "--context FILE begins a conversation with a text"),
-    ("--color", "NO_COLOR=1 nagent ... turns colours off"),
-    ("--no-color", "NO_COLOR=1 nagent ... turns colours off"),
-    ("--yolo", "-w --sandbox off lets the model write here and its commands everywhere"),
-    (
-        "--dangerously-skip-permissions",
-        "-w --sandbox off lets the model write here and its commands everywhere",
-    ),
-    ("--full-auto", "-w lets the model write here; commands run in a sandbox without a question"),
-    ("--add-dir", "--write DIR"),
-    ("--image", "nagent-llm-upload FILE --prompt TEXT"),
-    ("--stream", "an answer is streamed to a terminal; --lines prints events"),
-    ("--api-key", "a key comes from the environment (--list-providers names the variables)"),
+const FOREIGN: [(&[&str], &str); 12] = [
+    (&["-p", "--print"], "nagent \"task\" prints the answer and ends"),
+    (&["--resume"], "nagent --continue goes on with the last conversation of this folder"),
+    (&["--effort"], "--reasoning low, medium, high or max"),
+    (&["--system", "--system-prompt", "--append-system-prompt"], "begin with --context FILE"),
+    (&["--color", "--no-color"], "NO_COLOR=1 nagent ... turns colours off"),
+    (&["--yolo", "--dangerously-skip-permissions"], "-w --sandbox off: all without a question"),
+    (&["--full-auto"], "-w lets the model write here; commands run in a sandbox, unasked"),
+    (&["--add-dir"], "--write DIR"),
+    (&["--image"], "-f FILE shows the model a picture"),
+    (&["--json-schema"], "--schema FILE"),
+    (&["--stream"], "an answer is streamed to a terminal; --lines prints events"),
+    (&["--api-key"], "a key comes from the environment (--list-providers names the variables)"),
 ];
 
 /// The command line of a tool: its own flags, and what all tools have.
@@ -183,35 +176,29 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
         return Report::done(rendered.clone()).with("help", rendered);
     }
     let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
-    let is_given = |flag: &str| {
-        let flag_or_value = |word: &OsString| {
-            word.to_str().is_some_and(|word| word.split('=').next() == Some(flag))
-        };
-        words.iter().any(flag_or_value)
-    };
-    if let Some((flag, hint)) = FOREIGN.iter().find(|(flag, _)| invalid == *flag && is_given(flag))
-    {
-        return Report::failed(
-            Exit::Usage,
-            format!("there is no {flag}: {hint} (--help shows all)"),
-        );
+    let mut given = words.iter().filter_map(|word| word.to_str()?.split('=').next());
+    let foreign = FOREIGN.iter().find(|(flags, _)| flags.contains(&&*invalid));
+    if let Some((_, hint)) = foreign.filter(|_| given.any(|flag| flag == invalid)) {
+        let message = format!("there is no {invalid}: {hint} (--help shows all)");
+        return Report::failed(Exit::Usage, message);
     }
     // A word like -notes.txt reads as several short flags.
     let is_short = invalid.starts_with('-') && !invalid.starts_with("--");
     let word = words.iter().map(|word| word.to_string_lossy());
     let word = word.into_iter().find(|word| word.starts_with(&invalid) && !word.starts_with("--"));
     let before = words.windows(2).find(|pair| word.as_deref() == pair[1].to_str());
-    if let (Some(flag), Some(word)) = (before.and_then(|pair| pair[0].to_str()), &word)
-        && flag.starts_with("--")
-        && word.parse::<f64>().is_ok()
+    let flag = before.and_then(|pair| pair[0].to_str()).filter(|flag| flag.starts_with("--"));
+    if let (Some(flag), Some(number)) = (flag, &word)
+        && number.parse::<f64>().is_ok()
     {
-        return Report::failed(Exit::Usage, format!("{flag} takes no number below zero: {word}"));
+        return Report::failed(Exit::Usage, format!("{flag} takes no number below zero: {number}"));
     }
     if let (ErrorKind::UnknownArgument, true, Some(word)) = (error.kind(), is_short, word) {
-        let message = format!(
-            "there is no {invalid}; words that begin with - come after -- ({} -- \"{word}\"); if {word} is a file, write ./{word}, and if it is the value of a flag, --FLAG={word} (--help shows all)",
-            T::NAME
-        );
+        let hint = match flag {
+            Some(flag) => format!("if {word} is the value of {flag}, write {flag}={word}"),
+            None => format!("words that begin with - come after --: {} -- \"{word}\"", T::NAME),
+        };
+        let message = format!("there is no {}; {hint} (--help shows all)", invalid.trim());
         return Report::failed(Exit::Usage, message);
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -61,6 +61,13 @@ impl Report {
         }
     }
 
+    /// A report of success whose text is wrapped at words on a terminal.
+    pub fn wrapped(text: &str) -> Self {
+        let room = if terminal::stdout_is_terminal() { terminal::width() } else { usize::MAX };
+        let rows = text.lines().flat_map(|line| columns::wrap_line(line, room));
+        Self::done(rows.map(|row| row.to_owned() + "\n").collect::<String>())
+    }
+
     /// A report of failure: nothing on stdout but the JSON document that says so.
     pub fn failed(exit: Exit, error: impl Into<String>) -> Self {
         Self { exit, error: Some(error.into()), ..Self::done("") }

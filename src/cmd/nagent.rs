@@ -246,7 +246,10 @@ impl Args {
 /// The advice for a user whose whole prompt is a command of other programs. A prompt in one word with blanks is quoted.
 fn command_elsewhere(words: &[&str]) -> Option<String> {
     let meant = match words {
-        ["run" | "exec" | "ask" | "chat", prompt] if prompt.contains(' ') => {
+        // In one word, a prompt of "run" could be meant: run tests.
+        [verb @ ("run" | "exec" | "ask" | "chat"), prompt]
+            if *verb == "exec" || prompt.contains(' ') =>
+        {
             return Some(format!("nagent \"{prompt}\""));
         }
         ["completion" | "completions", shell @ ("bash" | "zsh" | "fish")] => {
@@ -255,35 +258,25 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
         ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
             "nagent-mcp, which has list, help, call and add"
         }
-        [command]
-            if command.len() > 1
-                && command.starts_with('/')
-                && !command[1..].contains(['/', ' ']) =>
-        {
+        [word] if word.len() > 1 && word.starts_with('/') && !word[1..].contains(['/', ' ']) => {
             "nagent-repl, which has commands such as /help"
         }
         [word] => match word.to_lowercase().as_str() {
-            "help" => "nagent --help",
-            "version" => "nagent --version",
-            "status" => "nagent --status",
+            flag @ ("help" | "version" | "status" | "skills" | "undo" | "doctor") => {
+                return Some(format!("nagent --{flag}"));
+            }
             "list" | "history" => "nagent-conversations list",
             "usage" | "cost" => "nagent-conversations usage",
-            "skills" => "nagent --skills",
-            "undo" => "nagent --undo",
             "resume" | "continue" => "nagent --continue",
             "models" => "nagent --list-models",
             "chat" | "repl" => "nagent-repl",
             "exit" | "quit" => "nothing (nagent ends on its own; Ctrl-C stops a run)",
-            "doctor" => "nagent --doctor",
             "run" | "exec" | "ask" => "nagent \"task\"",
             "update" | "upgrade" => {
-                "what README says of Install: a newer release, or git pull and make install in the clone"
+                "README's Install: a newer release, or git pull and make install"
             }
-            "init" | "setup" | "config" => {
-                "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"
-            }
-            "login" | "auth" | "logout" => {
-                "export OPENAI_API_KEY=... (nagent --list-providers names each provider's variable)"
+            "init" | "setup" | "config" | "login" | "auth" | "logout" => {
+                "export OPENAI_API_KEY=... (--list-providers names each provider's variable; --doctor checks it)"
             }
             _ => return None,
         },

@@ -392,18 +392,24 @@ impl Runner<'_> {
 
     /// Checks an answer against the schema, then runs `--check`.
     fn check_answer(&mut self, answer: &[String], attempt: u32) -> Result<Event> {
-        let Some(schema) = &self.schema else { return self.run_check(attempt) };
-        match schema.check(&answer.join("\n")) {
-            Ok(_) => self.run_check(attempt),
-            Err(errors) => {
+        let answer = answer.join("\n");
+        let errors = self.schema.as_ref().and_then(|schema| schema.check(&answer).err());
+        let event = match errors {
+            None => self.run_check(attempt)?,
+            Some(errors) => {
                 let note = format!("the answer does not fit the schema: {}", errors.join("; "));
                 (self.on_progress)(ProgressEvent::BadReply(&note));
                 let body = format!("your answer is not accepted yet. {}", describe_errors(&errors));
                 let block = Block::new("system").with("check", "schema").body(body);
-                let block = self.context.redactor.redact_block(block);
-                Ok(Event::Checked { passed: false, block })
+                Event::Checked { passed: false, block: self.context.redactor.redact_block(block) }
             }
+        };
+        // The last one is in the error of the run.
+        if matches!(event, Event::Checked { passed: false, .. }) && attempt < limits::FAILED_CHECKS
+        {
+            (self.on_progress)(ProgressEvent::BadReply(&format!("rejected answer: {answer}")));
         }
+        Ok(event)
     }
 
     fn run_check(&mut self, attempt: u32) -> Result<Event> {

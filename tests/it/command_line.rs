@@ -154,13 +154,20 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
     sandbox.program("bash", &["-c", &line]).run().answers("done");
     assert!(sandbox.requests()[0].text().contains("bytes-in-the-name"));
     let run = sandbox.program(LLM_TEXT, &["--file", "-dash.txt"]).run().assert_exit(2);
-    run.stderr_has(&["write ./-dash.txt"]);
+    run.stderr_has(&["write --file=-dash.txt"]);
     let words = [
         (CONVERSATIONS, &["list", "bad"][..], "unexpected argument bad"),
-        (CONVERSATIONS, &["prune", "--older", "-1d"], "if it is the value of a flag, --FLAG=-1d"),
+        (
+            CONVERSATIONS,
+            &["prune", "--older", "-1d"],
+            "there is no -1; if -1d is the value of --older, write --older=-1d",
+        ),
         (CONVERSATIONS, &["show", "--turn", "x"], "give a whole number"),
         (NAGENT, &["--max-turns", "-1", "x"], "--max-turns takes no number below zero: -1"),
         (NAGENT, &["x", "-o"], "'--output FILE' but"),
+        (NAGENT, &["- fix it"], "there is no -; words that begin with - come after --: "),
+        (NAGENT, &["--json-schema", "a.json", "x"], "--schema FILE"),
+        (NAGENT, &["exec", "x"], "nagent \"x\""),
         (LLM_TEXT, &[], "FILE (or --file FILE)"),
     ];
     for (program, args, part) in words {

@@ -321,6 +321,9 @@ fn quiet_verbose_and_progress() {
     let lines: Vec<String> = run.stderr.lines().map(str::to_owned).collect();
     is_in_order(&lines, &["→ shell │ seq 14", "  … 4 earlier lines", "  5", "  14"]);
     assert!(lines.last().unwrap().starts_with("[2 turns, "), "{lines:?}");
+    let sandbox = Sandbox::new().replies([shell("echo why; sleep 0.5; false"), answer("done")]);
+    let run = sandbox.run(&["--progress", "task"]).assert_exit(0);
+    assert_eq!(run.stderr.matches("why\n").count(), 1, "{}", run.stderr);
     for flags in [["-q", "-v"], ["-q", "--progress"]] {
         Sandbox::new().run(&[&flags[..], &["task"]].concat()).assert_exit(2);
     }

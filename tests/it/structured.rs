@@ -284,14 +284,16 @@ fn answers_outside_of_the_set_are_exit_4_and_good_ones_are_kept() {
     let sandbox = Sandbox::new().file("r.json", request(2));
     sandbox.llm.push(decisions(&[("1", "Yes"), ("2", "no")]));
     sandbox.llm.push(decisions(&[("1", "YES")]));
-    let args = ["--input", "r.json", "--attempts", "2", "--json"];
+    sandbox.llm.push(decisions(&[("1", "YES")]));
+    let args = ["--input", "r.json", "--attempts", "3", "--json"];
     let run = sandbox.program(DECIDE, &args).run().assert_exit(4);
+    assert_eq!(run.stderr.lines().count(), 3, "the same line once: {}", run.stderr);
     let document = run.json();
-    assert!(document["error"].as_str().unwrap().contains("1 of 2 after 2 tries (1)"), "{document}");
+    assert!(document["error"].as_str().unwrap().contains("1 of 2 after 3 tries (1)"), "{document}");
     assert_eq!(document["decisions"][1]["answers"]["q"]["choice"], "no");
     sandbox.llm.push(decisions(&[("1", "yes")]));
     sandbox.program(DECIDE, &args).run().assert_exit(0);
-    assert!(!sandbox.requests()[2].last().contains("mail 2"), "the good answer was kept");
+    assert!(!sandbox.requests()[3].last().contains("mail 2"), "the good answer was kept");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Lists folders and finds files by pattern, for a model, and by modification time, for a user who returns to an
-//! earlier point of a conversation. [`super::grep`] uses the same walk.
+//! Lists folders and finds files by pattern, for a model. [`super::grep`] uses the same walk.
 //!
 //! Files that `.gitignore` (and `.ignore`) excludes are left out, as in ripgrep; entries with a leading dot are shown,
 //! `.git` is not. Inside a repository the rules of that repository apply, up to its top. Outside of one, the

@@ -60,7 +60,7 @@ pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Repor
             text.push_str(&format!("{name} removed{with}; it is {path} until it is pruned\n"));
         }
     }
-    Ok(Report::done(text).with("removed", removed))
+    Ok(Report::wrapped(&text).with("removed", removed))
 }
 
 /// Moves a conversation that nobody uses into the trash, and returns where it is there.

@@ -68,7 +68,7 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
         numbers::format_bytes(total),
         numbers::format_age(older)
     ));
-    let mut report = Report::done(text)
+    let mut report = Report::wrapped(&text)
         .with("dry_run", dry_run)
         .with("older_seconds", older.as_secs())
         .with("parts", parts.into_iter().collect::<Value>())

@@ -491,10 +491,9 @@ impl<'a> Progress<'a> {
         let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
         let printed = std::mem::replace(&mut self.live, LiveOutput::new());
         if self.output == ProgressOutput::Rows && !(self.shows_all && printed.has_gaps) {
-            // Lines that were printed as they came are not printed again; how it failed is the last one.
-            let all = finish.lines_before + finish.shown.len() as u64;
-            let is_failed = u64::from(finish.status != "ok");
-            let rest = all.saturating_sub(printed.lines).max(is_failed.min(all));
+            // Lines that were printed as they came are not printed again.
+            let rest =
+                (finish.lines_before + finish.shown.len() as u64).saturating_sub(printed.lines);
             let kept = finish.shown.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
             finish.shown.drain(..finish.shown.len() - kept);
             finish.lines_before = rest - kept as u64;

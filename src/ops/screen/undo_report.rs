@@ -91,7 +91,7 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]
         }));
     }
     text.extend(left.iter().map(|left| format!("{left}\n")));
-    let report = Report::done(text).with("files", files).with("not_undone", left);
+    let report = Report::wrapped(&text).with("files", files).with("not_undone", left);
     Report { exit: if left.is_empty() { Exit::Done } else { Exit::Failed }, ..report }
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn report_list(
     if text.is_empty() {
         text.push_str(&format!("{nothing}\n"));
     }
-    Report::done(text).with("undoable", list)
+    Report::wrapped(&text).with("undoable", list)
 }
 
 /// Makes the block that records the undo of a file, and of so many `more`, for the model.

@@ -142,7 +142,8 @@ impl Decisions<'_> {
             }
             open = self.open_items(open.into_iter());
             errors.truncate(limits::DECIDE_ERRORS);
-            if !errors.is_empty() {
+            // The same line three times says no more than once.
+            if !errors.is_empty() && !self.corrections.ends_with(&errors) {
                 let (left, errors) = (open.len(), errors.join("; "));
                 out::print_tool_line(
                     self.tool,

@@ -78,7 +78,7 @@ fn report(checks: &Checks) -> Report {
         list.push(json!({ "finding": finding, "check": what, "message": message }));
     }
     let wrong = checks.0.iter().filter(|(finding, ..)| *finding == WRONG).count();
-    let mut report = Report::done(text).with("checks", list.into_iter().collect::<Value>());
+    let mut report = Report::wrapped(&text).with("checks", list.into_iter().collect::<Value>());
     if wrong > 0 {
         report.exit = Exit::Failed;
         // Below the list on a terminal.

@@ -81,7 +81,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         let took = figures_words(&usage.billed(settings.is_billed()));
         text.push_str(&format!("it took {took}\n"));
     }
-    Report::done(text)
+    Report::wrapped(&text)
         .with("conversation_path", path)
         .with("conversation", call.name.as_str())
         .with("size", size)
