@@ -222,7 +222,7 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n");
     let bytes = |text: String| Answer::Bytes(text.into_bytes());
     // 20 ms: the wait before the one retry there is time for.
-    let soon = "0.02";
+    let soon = "0.06";
 
     row("no credit", error("billing", &[]), Never(""), "5");
     row(
@@ -375,7 +375,7 @@ fn of_http(
 ) {
     let kind = format.content_type();
     let bytes = |text: String| Answer::Bytes(text.into_bytes());
-    let soon = "0.02";
+    let soon = "0.06";
     row(
         "302",
         Answer::Raw {
@@ -586,6 +586,6 @@ fn interim_answers_without_end_are_given_up_on() {
         Sandbox::new().file("q.txt", "What is it?").config_also(json!({"read_timeout": 0.3}));
     sandbox.llm.push(Answer::Endless(Vec::new(), hint.into_bytes()));
     sandbox.llm.choose(|_| "the answer".into());
-    let run = sandbox.llm_text(&["--file", "q.txt", "--patience", "0.02"]).run();
+    let run = sandbox.llm_text(&["--file", "q.txt", "--patience", "0.06"]).run();
     run.assert_exit(0).stdout_is("the answer\n").within(25.0);
 }

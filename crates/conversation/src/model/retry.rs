@@ -1,13 +1,14 @@
 //! Decides whether to retry a request, and how long to wait before it. It reads no clock and does not wait.
 //!
 //! The waits double from half a second to eight, each shortened at random by up to a quarter, and none is shorter than
-//! the server requested. All waits together stay within the patience. If the server requests more than the rest of it,
-//! there is no retry: a shorter wait would only fail again.
+//! the server requested. All waits together stay within the patience; a rest of it below [`SHORTEST`] is not waited for. If the
+//! server requests more than the rest, there is no retry: a shorter wait would only fail again.
 
 use std::time::Duration;
 
 use super::{ApiError, ErrorKind};
 
+const SHORTEST: Duration = Duration::from_millis(50);
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
 /// Maximum number of retries of a broken or cut-off reply: a fifth rarely helps, and each may cost a whole reply.
@@ -48,7 +49,7 @@ impl Retry {
     /// The wait before the next try; `None`: give up. `jitter` is from 0 to 1. Exhausted credit is never retried.
     pub fn next_wait(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
         let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
-        if !again || error.kind == ErrorKind::NoCredit || self.left.is_zero() {
+        if !again || error.kind == ErrorKind::NoCredit || self.left < SHORTEST {
             return None;
         }
         if matches!(error.kind, ErrorKind::Cut | ErrorKind::Broken) {
@@ -95,6 +96,8 @@ mod tests {
         );
         let mut retry = Retry::new(Duration::from_secs(3));
         assert_eq!(waits(&mut retry, &error(ErrorKind::Busy), 1.0), [375, 750, 1500, 375]);
+        let mut retry = Retry::new(Duration::from_millis(549));
+        assert_eq!(waits(&mut retry, &error(ErrorKind::Busy), 0.0), [500]);
         assert_eq!(Retry::new(Duration::ZERO).next_wait(&error(ErrorKind::Busy), 0.5), None);
     }
 
