@@ -155,7 +155,7 @@ fn a_conversation_is_chosen_from_a_list() {
     pty.resize(60);
     expect_line(&pty, "›   2 h  Fix the parser, which fails on empty files");
     pty.type_keys("4 h\r");
-    expect_line(&pty, "continues latest-box-3-4");
+    expect_line(&pty, "continues this shell's conversation");
     expect_last(&pty, "»");
     sandbox.llm.push(answer("done"));
     prompt(&mut pty, "» ", "go on");
@@ -181,7 +181,7 @@ fn a_long_list_is_there_before_all_of_it_is_read() {
     pty.type_keys("1999");
     pty.expect("›  83 d  topic 1999 of many");
     pty.type_keys("\r");
-    pty.expect("continues latest-box-1999-0");
+    pty.expect("continues this shell's conversation");
 }
 
 /// Types a line, and returns what the session shows of it.

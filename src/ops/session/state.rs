@@ -6,6 +6,7 @@ use crate::out;
 use conversation::format::harmless::truncate;
 use view::figures::figures_words;
 use view::overview::transcript::{self, EntryKind};
+use view::render::name_for_person;
 
 /// Maximum number of lines of the last exchange.
 const EXCHANGE_LINES: usize = 16;
@@ -28,7 +29,7 @@ impl Session {
         last.retain(|entry| matches!(entry.kind, EntryKind::Prompt | EntryKind::Answer));
         last.drain(1.min(last.len())..last.len().max(2) - 1);
         let text = transcript::to_text(&last, 0);
-        out::print_line(&format!("continues {}", one.name));
+        out::print_line(&format!("continues {}", name_for_person(&one.name)));
         for line in text.lines().take(EXCHANGE_LINES) {
             out::print_line(&truncate(line, EXCHANGE_LINE));
         }
