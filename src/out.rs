@@ -18,7 +18,7 @@ pub use view::style::style_spans;
 use view::style::{PLAIN, Rows, Span};
 
 /// The report of a command at its end.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// The exit code.
     pub exit: Exit,
@@ -48,24 +48,18 @@ impl Report {
 
     /// A report of success.
     pub fn done(text: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Done,
-            text: text.into(),
-            json: Map::new(),
-            error: None,
-            exact: false,
-            is_markdown: false,
-            paged: None,
-            last_line: None,
-            is_out: false,
-        }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// A report of success whose text is wrapped at words on a terminal.
     pub fn wrapped(text: &str) -> Self {
         let room = if terminal::stdout_is_terminal() { terminal::width() } else { usize::MAX };
-        let rows = text.lines().flat_map(|line| columns::wrap_line(line, room));
-        Self::done(rows.map(|row| row.to_owned() + "\n").collect::<String>())
+        // A word that is wider than the window, as a path may be, is left to the terminal.
+        let end = |row: &str| row.strip_suffix(' ').map_or(row.into(), |row| format!("{row}\n"));
+        let wrap = |line: &str| -> String {
+            columns::wrap_line(line.trim_end(), room).into_iter().map(end).collect()
+        };
+        Self::done(text.lines().map(|line| wrap(line) + "\n").collect::<String>())
     }
 
     /// A report of failure: nothing on stdout but the JSON document that says so.

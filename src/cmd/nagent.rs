@@ -269,8 +269,8 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             "usage" | "cost" => "nagent-conversations usage",
             "resume" | "continue" => "nagent --continue",
             "models" => "nagent --list-models",
+            "completion" | "completions" => "NAGENT_COMPLETE=bash nagent (or zsh, fish)",
             "chat" | "repl" => "nagent-repl",
-            "exit" | "quit" => "nothing (nagent ends on its own; Ctrl-C stops a run)",
             "run" | "exec" | "ask" => "nagent \"task\"",
             "update" | "upgrade" => {
                 "README's Install: a newer release, or git pull and make install"

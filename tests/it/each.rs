@@ -514,6 +514,8 @@ fn one_document_has_all_results() {
     });
     let run = each(&sandbox, &["--lines", "say {}"]).stdin(lines(1)).run().assert_exit(0);
     assert_eq!(results(&run)[0]["turn_count"], 2);
+    let run = each(&sandbox, &["--lines", "--progress", "say {}"]).stdin(lines(1)).run();
+    assert!(!run.stderr.contains('$'), "no price is known: {}", run.stderr);
 }
 
 #[test]

@@ -229,6 +229,9 @@ fn the_commands_about_a_conversation() {
     check("!", "! needs a command line for your shell, as in !ls");
     check("/read src", "/read: src is a folder; name it in the prompt");
     check("/show abc", "/show takes a number of entries, and not abc");
+    // The conversation of the shell has changed nothing, though another one of this shell has.
+    let run = sandbox.repl(&[""; 0]).stdin("/diff\n").run().assert_exit(0);
+    assert!(!run.stdout.contains("+three"), "{}", run.stdout);
     let run = sandbox.repl(&["-c", "c"]).stdin("/diff\n/cost\n/write\n").run().assert_exit(0);
     for part in ["+three\n", "this session: 0 turns", "tags may write in temporary folders\n"] {
         assert!(run.stdout.contains(part), "{part:?} in {}", run.stdout);

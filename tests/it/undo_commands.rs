@@ -428,4 +428,8 @@ fn commits_of_a_run_stay_and_undo_says_so() {
     let undone = take_back(&sandbox, &[]).assert_exit(1);
     assert!(!sandbox.work().join("b.txt").exists());
     undone.stdout_has(&["commits, branches and git's index stay (commit: Add b)"]);
+    // Once is enough.
+    run(&sandbox, "task", shell("echo y > c.txt"));
+    let undone = take_back(&sandbox, &[]).assert_exit(0);
+    assert!(!undone.stdout.contains("Add b") && !sandbox.work().join("c.txt").exists());
 }

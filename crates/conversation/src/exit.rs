@@ -1,9 +1,10 @@
 //! The exit codes of every executable, and the signals that end one.
 
 /// The outcome of a run. The number is the process's exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exit {
     /// 0: done.
+    #[default]
     Done,
     /// 1: the tool failed, because of a file, a hash, git, I/O, or a lock that was not released.
     Failed,

@@ -28,19 +28,8 @@ pub const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// The settings that a look may bring, besides the limits of a run. None of them names a program, an address or a credential.
-const SETTINGS: [&str; 11] = [
-    "provider",
-    "model",
-    "write",
-    "tags",
-    "approve",
-    "sandbox",
-    "no_network",
-    "shell_timeout",
-    "max_output_tokens",
-    "quiet",
-    "markdown",
-];
+const SETTINGS: &str = "provider model write tags approve sandbox no_network shell_timeout \
+    max_output_tokens quiet markdown";
 
 /// Maximum length of a value, in bytes.
 const LONGEST: usize = 10_000;
@@ -92,7 +81,7 @@ impl Look {
     pub fn parse(text: &str) -> Result<Self, String> {
         let look: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let limits = Limits::default().by_name();
-        let known = SETTINGS.into_iter().chain(limits.keys().map(String::as_str));
+        let known = SETTINGS.split(' ').chain(limits.keys().map(String::as_str));
         for key in look.settings.keys() {
             check_word("setting", key, known.clone())
                 .map_err(|error| format!("{error}; a look brings no others"))?;

@@ -33,6 +33,8 @@ pub struct Markdown {
     is_stuck: bool,
     is_in_list: bool,
     fence: Option<Fence>,
+    /// The last character, and a joiner after it: whether that joins depends on the next one.
+    last: String,
     out: String,
 }
 
@@ -55,7 +57,7 @@ impl Markdown {
             self.is_stuck |= self.window.0 > 0 && (self.start > 0 || !self.drawn.0.is_empty());
             (self.window, self.raw.columns) = (window, window.0);
         }
-        for part in escape_text(&text.replace('\r', "")).split_inclusive('\n') {
+        for part in self.escape_piece(text).split_inclusive('\n') {
             match part.starts_with('|') {
                 _ if !self.line.is_empty() || self.table.is_empty() => {}
                 true => self.raw.push("\n", PLAIN),
@@ -73,6 +75,17 @@ impl Markdown {
         }
         self.draw();
         std::mem::take(&mut self.out)
+    }
+
+    /// Shows hidden characters of a piece. A joiner at its end waits for the next one.
+    fn escape_piece(&mut self, piece: &str) -> String {
+        let known = std::mem::take(&mut self.last);
+        let shown = known.chars().next().map_or(0, |c| escape_text(&c.to_string()).len());
+        let text = known + &piece.replace(['\r', '\u{ad}'], "");
+        let whole = text.strip_suffix(['\u{200c}', '\u{200d}']).unwrap_or(&text);
+        let last = whole.char_indices().next_back().map_or(0, |(at, _)| at);
+        text[last..].clone_into(&mut self.last);
+        escape_text(whole).split_off(shown)
     }
 
     /// Ends the answer, and returns what to print.

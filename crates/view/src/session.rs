@@ -140,7 +140,7 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     let body = start.body.as_deref().unwrap_or(&start.first_line);
     let path = get("path").or(get("index")).unwrap_or(".");
     let here = "current directory";
-    let is_here = path == "." || path == "./";
+    let place = if matches!(path, "." | "./") { here } else { path };
     let change = start.bytes_in.unwrap_or(start.bytes).cast_signed()
         - start.bytes_out.unwrap_or(0).cast_signed();
     let target = describe_target(&start.tag, &start.attributes);
@@ -148,8 +148,8 @@ fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("name", capitalize(start.tag.trim_start_matches("nagent-"))),
         ("path", path.to_owned()),
-        ("here", if is_here { format!(" ({here})") } else { String::new() }),
-        ("place", if is_here { here } else { path }.to_owned()),
+        ("here", if place == here { format!(" ({here})") } else { String::new() }),
+        ("place", place.to_owned()),
         ("pattern", get("pattern").unwrap_or_default().to_owned()),
         ("glob", get("glob").map(|glob| format!(" ({glob})")).unwrap_or_default()),
         ("command", body.to_owned()),

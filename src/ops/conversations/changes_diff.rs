@@ -14,7 +14,8 @@ use sys::root::Root;
 /// The changes of a conversation and its children that were not undone: one diff for each file.
 pub(crate) fn diff_changes(root: &Root, name: &str) -> Result<Vec<(PathBuf, DiffText)>, Problem> {
     let mut changes = list_changes(&read_log(root)?);
-    changes.retain(|change| change.of.iter().any(|of| of == name));
+    // The first name is that of the shell.
+    changes.retain(|change| change.of.iter().skip(1).any(|of| of == name));
     let mut diffs: Vec<(PathBuf, DiffText)> = Vec::new();
     for first in &changes {
         let path = Path::new(&first.path);

@@ -20,7 +20,9 @@ use crate::ops::screen::undo_report::{
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{FileEvent, RunFileChange, list_changes, list_unknown};
+use conversation::memory::changes::{
+    FileEvent, RunFileChange, list_changes, list_unknown, undone_ids,
+};
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use history::{file_index, git};
@@ -69,7 +71,6 @@ pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let mut of = vec![shell];
     of.extend(call.parents.iter().cloned());
     of.push(conversation.to_owned());
-    of.dedup();
     let folder =
         call.env.current_folder().map_or_else(|_| String::new(), |it| it.display().to_string());
     let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of, folder);
@@ -221,16 +222,18 @@ fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
 /// Describes what is not known of the commands of these runs, and of later runs of this conversation.
 fn describe_unknown(call: &Call<'_>, undone: &[UndoPlan]) -> Result<Vec<String>, Problem> {
     let log = change_log::read_log(call.root())?;
-    let oldest = undone.iter().flat_map(|plan| &plan.changes).map(|change| &change.at).min();
-    let scope = UndoScope::of(call)?;
-    let mut unknown = list_unknown(&log);
-    unknown.retain(|(it, _)| {
+    let changes = || undone.iter().flat_map(|plan| &plan.changes);
+    let (oldest, scope) = (changes().map(|change| &change.at).min(), UndoScope::of(call)?);
+    let unknown = list_unknown(&log).into_iter().filter(|(it, _)| {
         let is_later = oldest.is_none_or(|oldest| it.at >= *oldest);
+        // Of a run that was undone before, it was said then.
+        let was_undone = undone_ids(&log).any(|id| id.starts_with(&it.run));
+        let is_new = !was_undone || changes().any(|change| change.run == it.run);
         let is_meant = || scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
-        is_later && call.which.file_edit.is_none() && is_meant()
+        is_later && is_new && call.which.file_edit.is_none() && is_meant()
     });
     let describe = |(_, why)| format!("what commands changed is not taken back: {why}");
-    Ok(unknown.into_iter().map(describe).collect())
+    Ok(unknown.map(describe).collect())
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.

@@ -82,7 +82,7 @@ fn find_window(call: &Call<'_>, model: &str) -> Option<u64> {
 
 fn report(call: &Call<'_>, text: String, plan: Option<&Plan>, tokens: u64) -> Report {
     let turns = plan.and_then(|plan| plan.condensed.turns);
-    Report::done(format!("{text}\n"))
+    Report::wrapped(&text)
         .with("conversation_path", call.root().conversation(&call.name).display().to_string())
         .with("compacted", plan.is_some())
         .with("long_results", plan.map_or(0, |plan| plan.condensed.pointers))

@@ -202,7 +202,8 @@ pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> 
     all
 }
 
-fn undone_ids(entries: &[ChangeLogEntry]) -> impl Iterator<Item = &String> {
+/// The changes that were undone, by their ids, which begin with the run.
+pub fn undone_ids(entries: &[ChangeLogEntry]) -> impl Iterator<Item = &String> {
     entries.iter().flat_map(|entry| match &entry.event {
         FileEvent::Undo { undone, .. } => undone.as_slice(),
         _ => &[],

@@ -1,14 +1,13 @@
 //! Decides whether to retry a request, and how long to wait before it. It reads no clock and does not wait.
 //!
 //! The waits double from half a second to eight, each shortened at random by up to a quarter, and none is shorter than
-//! the server requested. All waits together stay within the patience; a rest of it below [`SHORTEST`] is not waited for. If the
+//! the server requested. All waits together stay within the patience; a rest below 50 ms is not waited for. If the
 //! server requests more than the rest, there is no retry: a shorter wait would only fail again.
 
 use std::time::Duration;
 
 use super::{ApiError, ErrorKind};
 
-const SHORTEST: Duration = Duration::from_millis(50);
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
 /// Maximum number of retries of a broken or cut-off reply: a fifth rarely helps, and each may cost a whole reply.
@@ -49,7 +48,7 @@ impl Retry {
     /// The wait before the next try; `None`: give up. `jitter` is from 0 to 1. Exhausted credit is never retried.
     pub fn next_wait(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
         let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
-        if !again || error.kind == ErrorKind::NoCredit || self.left < SHORTEST {
+        if !again || error.kind == ErrorKind::NoCredit || self.left < Duration::from_millis(50) {
             return None;
         }
         if matches!(error.kind, ErrorKind::Cut | ErrorKind::Broken) {

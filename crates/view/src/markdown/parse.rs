@@ -64,8 +64,7 @@ pub(super) fn parse(line: &str, columns: usize) -> Block {
     block
 }
 
-/// The rows of a table, cells that are too long for the window on several lines. `None` if the lines are none, have too many
-/// cells, or do not fit even so.
+/// The rows of a table, with long cells on several lines. `None` if the lines are none, have too many cells, or do not fit.
 pub(super) fn align_table(lines: &str, columns: usize) -> Option<Vec<Span>> {
     let bars = |line: &str| line.replace("\\|", "").matches('|').count();
     let most = bars(lines.lines().next()?);

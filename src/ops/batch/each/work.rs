@@ -127,12 +127,17 @@ impl<'a> EachBatch<'a> {
     pub(super) fn show_progress(&self) {
         let all = self.items.len() as u64;
         let done = (self.next_printed + self.ready.len()) as u64;
-        let cost = self.record.spent;
-        self.spinner.set_note(format!(", {done} of {all} inputs, ${cost:.4}"));
+        let done = format!("{done} of {}{}", format_count(all, "input"), self.describe_cost());
+        self.spinner.set_note(format!(", {done}"));
         if self.call.args.progress && !terminal::stderr_is_terminal() {
-            let all = format_count(all, "input");
-            out::print_line(&format!("{}: {done} of {all}, ${cost:.4}", self.call.tool));
+            out::print_line(&format!("{}: {done}", self.call.tool));
         }
+    }
+
+    /// What is known of the cost.
+    fn describe_cost(&self) -> String {
+        let spent = self.record.spent;
+        if spent > 0.0 { format!(", ${spent:.4}") } else { String::new() }
     }
 
     /// The limit that keeps further inputs from starting.
@@ -221,9 +226,7 @@ impl<'a> EachBatch<'a> {
         if self.failures > 0 {
             line.push_str(&format!(", {} failed", self.failures));
         }
-        if self.record.spent > 0.0 {
-            line.push_str(&format!(", ${:.4}", self.record.spent));
-        }
+        line.push_str(&self.describe_cost());
         out::print_line(&format!("{line}, {:.1} s]", self.watch.elapsed().as_secs_f64()));
     }
 
