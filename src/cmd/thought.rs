@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
 use crate::ops::scripts::thoughts::{self, Desk, PolicyEdit};
+use crate::ops::setup::completion;
 use crate::out::Report;
 use conversation::problem::Problem;
 use sandbox::script::policy::Approval;
@@ -48,7 +50,7 @@ enum ThoughtCommand {
     #[command(visible_alias = "remove")]
     Rm {
         /// The name it was installed under
-        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(completion::scripts))]
         script: String,
         /// Remove its data, too
         #[arg(long, short)]
@@ -84,7 +86,7 @@ enum ThoughtCommand {
 #[derive(Debug, Clone, clap::Args)]
 struct ScriptArg {
     /// The script: its file or installed name
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(completion::scripts))]
     script: String,
 }
 

@@ -231,6 +231,13 @@ fn shells_complete_flags_conversations_and_models() {
     assert_eq!(complete(&sandbox, NAGENT, &["--provider", "anth"]), ["anthropic"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--sandbox", "w"]), ["workspace"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--approve", "sh"]), ["shell"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--reasoning", "hi"]), ["high"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--tags", "gl"]), ["glob"]);
+    assert_eq!(complete(&sandbox, env!("CARGO_BIN_EXE_nagent-repl"), &["--look", "na"]), ["nano"]);
+    sandbox.write("weekday.md", "#!/usr/bin/env think\nSay the day.\n");
+    let thought = env!("CARGO_BIN_EXE_nagent-thought");
+    sandbox.program(thought, &["install", "weekday.md"]).run().assert_exit(0);
+    assert_eq!(complete(&sandbox, thought, &["info", "week"]), ["weekday"]);
     sandbox.write("a-file.txt", "");
     for words in [&["a-fi"] as &[&str], &["--file", "a-fi"], &["-f", "a-fi"]] {
         assert_eq!(complete(&sandbox, crate::file_edit::FILE_EDIT, words), ["a-file.txt"]);

@@ -1,4 +1,4 @@
-//! The values of flags that a shell offers: providers, models, conversations.
+//! The values of flags that a shell offers: providers, models, conversations, scripts.
 //!
 //! Called by the shell's completion script while somebody types, so nothing here asks a server, and nothing fails.
 
@@ -9,29 +9,28 @@ use clap_complete::engine::CompletionCandidate;
 
 use super::find_root::find_root;
 use crate::ops::conversations::Catalog;
-use conversation::approve::Approve;
 use models::catalog::list_models;
 use models::provider::Provider;
 use models::server::SERVERS;
-use sandbox::SandboxMode;
+use sandbox::script::thoughts::Home;
 use sys::env::Env;
-use sys::root::Root;
 use view::overview::ConversationKind;
+
+/// Completes a flag with these words.
+pub fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<CompletionCandidate> {
+    words.into_iter().map(|word| CompletionCandidate::new(word.to_owned())).collect()
+}
 
 /// Completes `--provider`.
 pub fn providers() -> Vec<CompletionCandidate> {
-    let servers = SERVERS.iter().map(|server| server.name);
-    Provider::iter().map(Provider::name).chain(servers).map(CompletionCandidate::new).collect()
+    words(Provider::iter().map(Provider::name).chain(SERVERS.iter().map(|server| server.name)))
 }
 
-/// Completes `--sandbox`.
-pub fn sandbox_modes() -> Vec<CompletionCandidate> {
-    SandboxMode::ALL.map(|mode| CompletionCandidate::new(mode.name())).into()
-}
-
-/// Completes `--approve`.
-pub fn approvals() -> Vec<CompletionCandidate> {
-    Approve::ALL.map(|approve| CompletionCandidate::new(approve.name())).into()
+/// Completes the name of an installed script.
+pub fn scripts() -> Vec<CompletionCandidate> {
+    let home = Home::from_env(&Env::read()).ok();
+    let names = home.and_then(|home| sys::fs::list_names(&home.folder.join("bin")).ok());
+    words(names.iter().flatten().map(String::as_str))
 }
 
 /// Completes `--model`: the models that nagent knows.
@@ -58,9 +57,4 @@ pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
         CompletionCandidate::new(name).display_order(Some(at)).help(words.map(Into::into))
     };
     names.into_iter().enumerate().map(offer).collect()
-}
-
-/// The names of the conversations below a root, the one that was used last first.
-pub(crate) fn conversation_names(root: &Root) -> Vec<String> {
-    Catalog::read_indexes(root.clone(), Env::read()).newest_names().unwrap_or_default()
 }

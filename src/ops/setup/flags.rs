@@ -13,9 +13,11 @@ use super::completion;
 use crate::drive::nagent_child::flag_word;
 use conversation::approve::Approve;
 use conversation::problem::Problem;
+use conversation::protocol::tags::{TAGS, Tag};
 use models::options::Reasoning;
 use sandbox::SandboxMode;
 use sys::root::check_name;
+use view::look::BUILT_IN;
 
 /// The place of a flag that comes after those that more people use.
 const LAST: usize = 900;
@@ -34,7 +36,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub base_url: Option<String>,
     /// Reasoning effort: off, low, medium, high, max, a step from 1 to 5, or a number of tokens
-    #[arg(long, value_name = "LEVEL", value_parser = Reasoning::parse, help_heading = "Model")]
+    #[arg(long, value_name = "LEVEL", value_parser = Reasoning::parse, help_heading = "Model", add = ArgValueCandidates::new(|| completion::words(["off", "low", "medium", "high", "max"])))]
     pub reasoning: Option<Reasoning>,
     /// Sampling temperature, from 0 to 2; many newer models refuse it
     #[arg(long, value_name = "T", value_parser = parse_temperature, help_heading = "Model")]
@@ -149,7 +151,7 @@ pub struct RunArgs {
     /// Where commands may write: workspace (the working tree, temp folders, caches), read-only, or off, which is
     /// everywhere [default: workspace; read-only in the home folder]
     #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions",
-        add = ArgValueCandidates::new(completion::sandbox_modes))]
+        add = ArgValueCandidates::new(|| completion::words(SandboxMode::ALL.map(SandboxMode::name))))]
     pub sandbox: Option<SandboxMode>,
     /// Keep commands off the network, in the sandbox (workspace, if none is chosen); =false allows it where the config
     /// does not
@@ -165,16 +167,16 @@ pub struct RunArgs {
     pub no_network: Option<bool>,
     /// Ask before commands (shell), or also before writes, edits and child conversations (ask) [default: none]
     #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions",
-        add = ArgValueCandidates::new(completion::approvals))]
+        add = ArgValueCandidates::new(|| completion::words(Approve::ALL.map(Approve::name))))]
     pub approve: Option<Approve>,
     /// Do not refuse commands such as rm -rf /, rm -rf .git, mkfs, shutdown
     #[arg(long, help_heading = "Permissions")]
     pub dangerous: bool,
     /// Let the model use these tags only, as in read,edit,shell [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Permissions")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Permissions", add = ArgValueCandidates::new(|| completion::words(TAGS.iter().map(Tag::short_name))))]
     pub tags: Option<Vec<String>>,
     /// Use this look, with the settings that it brings: plain, nano, pair, run, or one of looks/ in the root [default: plain]
-    #[arg(long, value_name = "NAME", hide = true)]
+    #[arg(long, value_name = "NAME", hide = true, add = ArgValueCandidates::new(|| completion::words(BUILT_IN.map(|(name, _)| name))))]
     pub look: Option<String>,
 
     #[expect(missing_docs, reason = "clap would take it for help")]
