@@ -272,9 +272,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             "completion" | "completions" => "NAGENT_COMPLETE=bash nagent (or zsh, fish)",
             "chat" | "repl" => "nagent-repl",
             "run" | "exec" | "ask" => "nagent \"task\"",
-            "update" | "upgrade" => {
-                "README's Install: a newer release, or git pull and make install"
-            }
+            "update" | "upgrade" => "a newer release, or git pull and make install (see README)",
             "init" | "setup" | "config" | "login" | "auth" | "logout" => {
                 "export OPENAI_API_KEY=... (--list-providers names each provider's variable; --doctor checks it)"
             }

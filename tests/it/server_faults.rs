@@ -221,7 +221,7 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
     let kind = format.content_type();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n");
     let bytes = |text: String| Answer::Bytes(text.into_bytes());
-    // 20 ms: the wait before the one retry there is time for.
+    // 60 ms: the wait before the one retry there is time for.
     let soon = "0.06";
 
     row("no credit", error("billing", &[]), Never(""), "5");

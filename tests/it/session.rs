@@ -155,7 +155,7 @@ fn a_conversation_is_chosen_from_a_list() {
     pty.resize(60);
     expect_line(&pty, "›   2 h  Fix the parser, which fails on empty files");
     pty.type_keys("4 h\r");
-    expect_line(&pty, "continues this shell's conversation");
+    expect_line(&pty, "continues latest-box-3-4");
     expect_last(&pty, "»");
     sandbox.llm.push(answer("done"));
     prompt(&mut pty, "» ", "go on");
@@ -181,7 +181,7 @@ fn a_long_list_is_there_before_all_of_it_is_read() {
     pty.type_keys("1999");
     pty.expect("›  83 d  topic 1999 of many");
     pty.type_keys("\r");
-    pty.expect("continues this shell's conversation");
+    pty.expect("continues latest-box-1999-0");
 }
 
 /// Types a line, and returns what the session shows of it.
@@ -200,7 +200,7 @@ fn the_commands_about_a_conversation() {
         assert!(shown.contains(part), "{keys}: {part:?} in\n{shown}");
     };
     let work = sandbox.work().canonicalize().unwrap().display().to_string();
-    check("/diff", "the tags of this conversation have changed no file");
+    check("/diff", "this conversation has changed no file");
     check("/write maybe", "/write: use on, which is -w, or off");
     check("/write", "tags may write in temporary folders\n");
     check("/write on", &format!("tags may write in temporary folders, {work}\n"));
@@ -229,9 +229,12 @@ fn the_commands_about_a_conversation() {
     check("!", "! needs a command line for your shell, as in !ls");
     check("/read src", "/read: src is a folder; name it in the prompt");
     check("/show abc", "/show takes a number of entries, and not abc");
-    // The conversation of the shell has changed nothing, though another one of this shell has.
+    // What another conversation of the same shell has changed is not the shell's own's.
+    sandbox.llm.push(write("d.txt", "other\n"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["-w", "-c", "d", "task"]).assert_exit(0);
     let run = sandbox.repl(&[""; 0]).stdin("/diff\n").run().assert_exit(0);
-    assert!(!run.stdout.contains("+three"), "{}", run.stdout);
+    assert_eq!(run.stdout, "this conversation has changed no file\n");
     let run = sandbox.repl(&["-c", "c"]).stdin("/diff\n/cost\n/write\n").run().assert_exit(0);
     for part in ["+three\n", "this session: 0 turns", "tags may write in temporary folders\n"] {
         assert!(run.stdout.contains(part), "{part:?} in {}", run.stdout);

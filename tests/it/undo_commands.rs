@@ -432,4 +432,6 @@ fn commits_of_a_run_stay_and_undo_says_so() {
     run(&sandbox, "task", shell("echo y > c.txt"));
     let undone = take_back(&sandbox, &[]).assert_exit(0);
     assert!(!undone.stdout.contains("Add b") && !sandbox.work().join("c.txt").exists());
+    let nothing = take_back(&sandbox, &[]).assert_exit(1);
+    assert!(!nothing.stderr.contains("Add b"), "{}", nothing.stderr);
 }

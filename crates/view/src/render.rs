@@ -113,19 +113,18 @@ pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     rows
 }
 
-/// The name of a conversation; that of a shell's own has numbers that say nothing to a person.
-pub fn name_for_person(name: &str) -> &str {
-    if name.starts_with("latest-") { "this shell's conversation" } else { name }
-}
-
 fn begin_rows(begin: &Begin, columns: usize) -> Vec<Span> {
     if begin.prompts == 0 {
         return Vec::new();
     }
     let window = begin.window.map(|window| format!(" of {}", format_tokens(window)));
+    // Its name has numbers of this shell that say nothing to a person.
+    let name = match begin.conversation.as_str() {
+        name if name.starts_with("latest-") => "this shell's conversation",
+        name => name,
+    };
     let text = format!(
-        "continues {}: {}, about {}{} tokens",
-        name_for_person(&begin.conversation),
+        "continues {name}: {}, about {}{} tokens",
         format_count(begin.prompts, "prompt"),
         format_tokens(begin.tokens),
         window.unwrap_or_default()

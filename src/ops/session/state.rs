@@ -6,7 +6,6 @@ use crate::out;
 use conversation::format::harmless::truncate;
 use view::figures::figures_words;
 use view::overview::transcript::{self, EntryKind};
-use view::render::name_for_person;
 
 /// Maximum number of lines of the last exchange.
 const EXCHANGE_LINES: usize = 16;
@@ -29,7 +28,9 @@ impl Session {
         last.retain(|entry| matches!(entry.kind, EntryKind::Prompt | EntryKind::Answer));
         last.drain(1.min(last.len())..last.len().max(2) - 1);
         let text = transcript::to_text(&last, 0);
-        out::print_line(&format!("continues {}", name_for_person(&one.name)));
+        let is_own = one.name == self.env.shell_conversation(None);
+        let name = if is_own { "this shell's conversation" } else { &one.name };
+        out::print_line(&format!("continues {name}"));
         for line in text.lines().take(EXCHANGE_LINES) {
             out::print_line(&truncate(line, EXCHANGE_LINE));
         }

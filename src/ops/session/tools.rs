@@ -205,7 +205,7 @@ impl Session {
     fn show_diff(&self) -> Result<(), Problem> {
         let diffs = diff_changes(&self.settings.root, &self.name)?;
         if diffs.is_empty() {
-            self.print_text("the tags of this conversation have changed no file\n");
+            self.print_text("this conversation has changed no file\n");
         }
         for (path, diff) in &diffs {
             if self.is_interactive {
