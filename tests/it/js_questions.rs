@@ -9,6 +9,7 @@ use crate::answers::Answer;
 use crate::js::JS;
 use crate::process_under_test::Running;
 use crate::sandbox::{Sandbox, wait_until};
+use crate::think::THINK;
 
 const CHOICES: &str = "y once, a always, n no [n]: ";
 
@@ -72,6 +73,30 @@ fn three_answers_and_what_they_store() {
         assert!(got.starts_with("130: "), "{keys:?}: {got}");
         assert_eq!(entry, Value::Null);
     }
+}
+
+#[test]
+fn after_a_no_to_memory_no_model_is_asked() {
+    let sandbox = crate::think::world();
+    crate::think::remember(&sandbox, "env.get('LANG')");
+    let answer = |keys: &[u8]| {
+        let mut running = sandbox.program(THINK, &["hello.md"]).on_terminal(60).spawn();
+        wait_for_question(&running, 1);
+        running.take_stdin().write_all(keys).unwrap();
+        running.wait()
+    };
+    sandbox.llm.push(crate::sandbox::answer("done"));
+    // With a reason it is about this time, and the model may find another way.
+    assert!(answer(b"n use HOME\n").assert_exit(0).stdout.contains("done"));
+    assert_eq!(sandbox.requests().len(), 1);
+    let run = answer(b"n\n").assert_exit(1);
+    let what = "memory.js ended: env LANG is not allowed: the user said no; no model was asked";
+    assert!(
+        run.stdout.split_whitespace().collect::<Vec<_>>().join(" ").contains(what),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(sandbox.requests().len(), 1);
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) fn think(sandbox: &Sandbox, words: &[&str]) -> Run {
 }
 
 /// A world with a script `hello.md`.
-fn world() -> Sandbox {
+pub(crate) fn world() -> Sandbox {
     Sandbox::new().file("hello.md", "#!/usr/bin/env nagent-think\nPrint hello.\n")
 }
 
@@ -32,7 +32,7 @@ fn thought(sandbox: &Sandbox, name: &str) -> PathBuf {
 }
 
 /// Puts a memory.js there, as the public runtime left it.
-fn remember(sandbox: &Sandbox, code: &str) {
+pub(crate) fn remember(sandbox: &Sandbox, code: &str) {
     fs::create_dir_all(thought(sandbox, "hello")).unwrap();
     fs::write(thought(sandbox, "hello").join("memory.js"), code).unwrap();
 }

@@ -45,6 +45,8 @@ pub struct Permissions<'a> {
     once: Vec<(Subject, &'static str)>,
     /// The refused requests, each once.
     pub denied: Vec<String>,
+    /// The request that the user refused without a reason, so that nothing else is to be tried.
+    pub refused: Option<String>,
     /// Time spent on questions, which does not count against the time limit.
     pub asked: Duration,
 }
@@ -86,13 +88,9 @@ impl<'a> Permissions<'a> {
             interrupts,
             once: Vec::new(),
             denied: Vec::new(),
+            refused: None,
             asked: Duration::ZERO,
         }
-    }
-
-    /// Whether a request is granted without a question.
-    pub(super) fn is_granted(&self, request: AccessRequest<'_>) -> bool {
-        self.decide(request) == Approval::Allow
     }
 
     /// Whether an entry or a rule refuses a request, even if the user could be asked.
@@ -112,7 +110,8 @@ impl<'a> Permissions<'a> {
         self.places.find_forbidden(mode, path)
     }
 
-    fn decide(&self, request: AccessRequest<'_>) -> Approval {
+    /// The decision on a request without a question.
+    pub(super) fn decide(&self, request: AccessRequest<'_>) -> Approval {
         if self.find_forbidden(request).is_some() {
             return Approval::Deny;
         }
@@ -170,7 +169,9 @@ impl<'a> Permissions<'a> {
             }
             Some(Answer::No(reason)) if reason.is_empty() => {
                 self.store(request, Approval::Deny);
-                Err(self.refuse(name, subject.text(), "the user said no"))
+                let message = self.refuse(name, subject.text(), "the user said no");
+                self.refused = Some(message.clone());
+                Err(message)
             }
             // A refusal with a reason is for this time only: the script may do it differently.
             Some(Answer::No(reason)) => {

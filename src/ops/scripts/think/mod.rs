@@ -118,6 +118,12 @@ impl Thought {
                 return Ok(None);
             }
             ScriptOutcome::End(End::Exit(code)) => Resume::Exited(code),
+            ScriptOutcome::End(End::Threw { .. }) if bridges.permissions.refused.is_some() => {
+                let refused = bridges.permissions.refused.unwrap_or_default();
+                return Err(Problem::failed(format!(
+                    "memory.js ended: {refused}; no model was asked (n with a reason asks one)"
+                )));
+            }
             ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             ScriptOutcome::End(End::Resumed(context)) => Resume::Asked(context),
             ScriptOutcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),

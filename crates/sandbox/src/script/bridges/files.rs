@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Bridges;
 use crate::script::guarded::{OpenedPath, WriteTarget, explain, list_names, open_below};
-use crate::script::policy::{AccessRequest, Mode};
+use crate::script::policy::{AccessRequest, Approval, Mode};
 use conversation::format::harmless::quote_name;
 use conversation::limits;
 use sys::atomic_file::AtomicFile;
@@ -225,7 +225,8 @@ impl Bridges<'_> {
                 }
                 let below = below.join(&name);
                 let path = found.path.join(&below);
-                if !self.permissions.is_granted(AccessRequest::Path(Mode::Read, &path)) {
+                let request = AccessRequest::Path(Mode::Read, &path);
+                if self.permissions.decide(request) != Approval::Allow {
                     continue;
                 }
                 if glob.is_match(&below) {
