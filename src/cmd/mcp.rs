@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
 use crate::ops::mcp::verbs::{CallArgs, World};
-use crate::ops::mcp::{NewServer, add_server};
+use crate::ops::mcp::{NewServer, add_server, set_server};
 use crate::ops::setup::find_root::find_root;
 use crate::out::Report;
 use conversation::problem::Problem;
@@ -57,6 +57,11 @@ enum Verb {
     Call(CallArgs),
     /// Add a server to mcp.json, or replace it
     Add(NewServer),
+    /// Remove a server from mcp.json
+    Remove {
+        /// Its name
+        server: String,
+    },
     /// Keep servers running for calls by hand, until Ctrl-C
     Keep {
         /// The servers
@@ -76,6 +81,7 @@ impl Tool for Args {
         let root = find_root(self.root.as_deref(), &env)?.0;
         match self.verb {
             Verb::Add(new) => add_server(&root, &env, &new),
+            Verb::Remove { server } => set_server(&root, &env, &server, None),
             Verb::List { server } => World::new(root, env)?.list(server),
             Verb::Help { server, tool } => World::new(root, env)?.help(server, tool),
             Verb::Call(call) => World::new(root, env)?.call(call),

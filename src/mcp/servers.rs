@@ -58,10 +58,14 @@ pub fn parse_servers(
     Ok(servers.into_iter().map(|(name, value)| (name, read(value))).collect())
 }
 
-/// The file with a server added or replaced.
-pub fn add_server(text: &str, name: &str, definition: Value) -> Result<String, String> {
+/// The file with a server added or replaced, or without it.
+pub fn set_server(text: &str, name: &str, definition: Option<Value>) -> Result<String, String> {
     let mut file = parse_file(if text.trim().is_empty() { "{}" } else { text })?;
-    named_servers(&mut file)?.insert(name.to_owned(), definition);
+    let servers = named_servers(&mut file)?;
+    match definition {
+        Some(definition) => servers.insert(name.to_owned(), definition),
+        None => Some(servers.remove(name).ok_or("it has no server of this name")?),
+    };
     Ok(format!("{:#}\n", Value::Object(file)))
 }
 
@@ -129,11 +133,17 @@ mod tests {
     #[test]
     fn an_addition_leaves_the_rest() {
         let text = r#"{"x": 1, "mcpServers": {"b": {}, "a": {"command": "c", "y": 2}}}"#;
-        let added = add_server(text, "n", json!({"command": "d"})).unwrap();
+        let added = set_server(text, "n", Some(json!({"command": "d"}))).unwrap();
         let value: Value = serde_json::from_str(&added).unwrap();
         let expect = json!({"b": {}, "a": {"command": "c", "y": 2}, "n": {"command": "d"}});
         assert_eq!(value, json!({"x": 1, "mcpServers": expect}));
-        assert!(add_server("", "n", json!({})).unwrap().contains("mcpServers"));
-        assert!(add_server("[]", "n", json!({})).is_err());
+        let removed = set_server(&added, "n", None).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(&removed).unwrap(),
+            serde_json::from_str::<Value>(text).unwrap()
+        );
+        assert!(set_server(&removed, "n", None).is_err());
+        assert!(set_server("", "n", Some(json!({}))).unwrap().contains("mcpServers"));
+        assert!(set_server("[]", "n", Some(json!({}))).is_err());
     }
 }

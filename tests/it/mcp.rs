@@ -188,10 +188,13 @@ fn the_file_is_edited_and_variables_are_replaced() {
     let file: Value =
         serde_json::from_slice(&std::fs::read(sandbox.root().join("mcp.json")).unwrap()).unwrap();
     assert_eq!(file["mcpServers"].as_object().unwrap().len(), 2);
+    mcp(&sandbox, &["remove", "h"]).assert_exit(0).stdout_has(&["h is no longer in"]);
+    fails(&sandbox, &["remove", "h"], 2, &["no server of this name"]);
+    fails(&sandbox, &["list", "h"], 2, &["no server h"]);
     sandbox.llm.push(shell(&format!("{MCP} add evil -- sh")));
     sandbox.llm.push(answer("done"));
     sandbox.run(&["task"]).assert_exit(0);
-    assert!(results(&sandbox)[0].contains("is for the user"), "{:?}", results(&sandbox));
+    assert!(results(&sandbox)[0].contains("are for the user"), "{:?}", results(&sandbox));
 }
 
 #[test]

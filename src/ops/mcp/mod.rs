@@ -1,11 +1,11 @@
-//! MCP servers for `nagent-mcp`, for a run and for a session: which there are, and `nagent-mcp add`, which edits the user's
-//! `mcp.json` and leaves what it does not know.
+//! MCP servers for `nagent-mcp`, for a run and for a session: which there are, and `nagent-mcp add` and
+//! `remove`, which edit the user's `mcp.json` and leave what they do not know.
 
 pub mod verbs;
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::mcp::servers::{self, Servers, parse_servers};
 use crate::ops::run::trust::{self, repository_files};
@@ -67,25 +67,41 @@ pub struct NewServer {
 
 /// Adds a server, or replaces the one of this name.
 pub(crate) fn add_server(root: &Root, env: &Env, new: &NewServer) -> Result<Report, Problem> {
-    if env.get(PARENTS).is_some() {
-        return Err(Problem::usage(
-            "add is for the user: a command of a conversation cannot change the servers",
-        ));
-    }
     let definition = match (&new.url, new.command.split_first()) {
         (None, Some((program, args))) => json!({ "command": program, "args": args }),
         (url, _) => json!({ "type": "http", "url": url }),
     };
+    set_server(root, env, &new.name, Some(definition))
+}
+
+/// Sets the definition of a server in the user's file, or removes it.
+pub(crate) fn set_server(
+    root: &Root,
+    env: &Env,
+    name: &str,
+    definition: Option<Value>,
+) -> Result<Report, Problem> {
+    if env.get(PARENTS).is_some() {
+        return Err(Problem::usage(
+            "add and remove are for the user: a command of a conversation cannot change the servers",
+        ));
+    }
+    let is_added = definition.is_some();
     root.prepare()?;
     let _lock = lock_index(root, FILE, &Interrupts::install()?)
         .map_err(|error| Problem::failed(error.to_string()))?;
     let path = root.path().join(FILE);
-    let (shown, name) = (quote_name(&path), quote_name(&new.name));
+    let (shown, shown_name) = (quote_name(&path), quote_name(name));
     let text = fs::read_text(&path, MCP_FILE)?.unwrap_or_default();
-    let changed = servers::add_server(&text, &new.name, definition)
+    let changed = servers::set_server(&text, name, definition)
         .map_err(|why| Problem::usage(format!("{shown}: {why}")))?;
     AtomicFile::new(&path).write(changed.as_bytes())?;
-    let said =
-        format!("{name} is in {shown}; nagent-mcp list {name} starts it and shows its tools");
+    let said = if is_added {
+        format!(
+            "{shown_name} is in {shown}; nagent-mcp list {shown_name} starts it and shows its tools"
+        )
+    } else {
+        format!("{shown_name} is no longer in {shown}")
+    };
     Ok(Report::done(said).with("path", shown))
 }
