@@ -13,9 +13,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::event::{Finish, Start, describe_target};
+use super::render::refusal;
 use super::style::{NAMED, Span};
 use conversation::format::columns;
 use conversation::format::harmless::escape_text;
+use conversation::format::numbers::{format_bytes, format_count};
 use conversation::turn::run_limits::Limits;
 use models::provider::check_word;
 
@@ -116,6 +119,58 @@ pub fn expand(text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
     spans.push(span);
     spans.retain(|span| !span.text.is_empty());
     spans
+}
+
+/// The values of the placeholders for an action that starts.
+pub(super) fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
+    let get = |name: &str| start.attributes.get(name).map(String::as_str);
+    let body = start.body.as_deref().unwrap_or(&start.first_line);
+    let path = get("path").or(get("index")).unwrap_or(".");
+    let here = "current directory";
+    let place = if matches!(path, "." | "./") { here } else { path };
+    let change = start.bytes_in.unwrap_or(start.bytes).cast_signed()
+        - start.bytes_out.unwrap_or(0).cast_signed();
+    let target = describe_target(&start.tag, &start.attributes);
+    let bytes = start.bytes;
+    BTreeMap::from([
+        ("name", capitalize(start.tag.trim_start_matches("nagent-"))),
+        ("path", path.to_owned()),
+        ("here", if place == here { format!(" ({here})") } else { String::new() }),
+        ("place", place.to_owned()),
+        ("pattern", get("pattern").unwrap_or_default().to_owned()),
+        ("glob", get("glob").map(|glob| format!(" ({glob})")).unwrap_or_default()),
+        ("command", body.to_owned()),
+        ("target", if target.is_empty() { body.to_owned() } else { target }),
+        ("size", if bytes < 1_000 { format_count(bytes, "byte") } else { format_bytes(bytes) }),
+        ("change", format!("{change:+}")),
+    ])
+}
+
+/// The values of the placeholders for a result.
+pub(super) fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
+    let code = finish.figures.get("exit_code").and_then(Value::as_i64);
+    let reason = refusal(finish);
+    let line = if reason.is_empty() { finish.status.clone() } else { reason };
+    let meaning = match code {
+        Some(126) => " (not executable, or no permission)",
+        Some(127) => " (no such command)",
+        _ => "",
+    };
+    let failure = match code.filter(|code| *code != 0) {
+        Some(code) => format!("exit {code}{meaning}: {}", finish.first_line),
+        None if finish.status == "error" => line.clone(),
+        None => finish.status.clone(),
+    };
+    // The further lines of a failure are advice for the model.
+    let has_more = finish.more_lines > 0 && (finish.status == "ok" || code.is_some());
+    let more = if has_more { format!(" … +{} lines", finish.more_lines) } else { String::new() };
+    let failure = failure.trim_end_matches(": ").to_owned();
+    BTreeMap::from([("line", line), ("more", more), ("failure", failure)])
+}
+
+fn capitalize(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]
