@@ -28,20 +28,29 @@ use sys::process::Jobs;
 use sys::process::job::{Finished, Job, JobId};
 use sys::{fs, root};
 
-/// Child conversations, and what they are started with.
-#[derive(Debug)]
-pub struct Children {
-    executable: PathBuf,
+/// What child conversations are started with.
+#[derive(Debug, Default)]
+pub struct ChildSetup {
+    /// This program.
+    pub executable: PathBuf,
     /// Flags that every child gets: root, provider, model, config.
-    flags: Vec<OsString>,
+    pub flags: Vec<OsString>,
     /// Whether they report what they do.
-    report: bool,
-    at_once: usize,
+    pub report: bool,
+    /// How many run at once, at least one.
+    pub at_once: usize,
     /// Conversations that this run was started from, the oldest first.
-    parents: Vec<String>,
-    name: String,
+    pub parents: Vec<String>,
+    /// This conversation.
+    pub name: String,
     /// This run's place in a recording.
-    lineage: String,
+    pub lineage: String,
+}
+
+/// Child conversations.
+#[derive(Debug, Default)]
+pub struct Children {
+    setup: ChildSetup,
     started: u64,
     /// Number of conversations that the last reply has asked for so far.
     in_reply: u64,
@@ -76,51 +85,23 @@ fn refused_result(why: String) -> Acted {
 
 impl Children {
     /// Children of which none has been started yet.
-    pub fn new(
-        executable: PathBuf,
-        flags: Vec<OsString>,
-        report: bool,
-        at_once: usize,
-        parents: Vec<String>,
-        name: String,
-        lineage: String,
-    ) -> Self {
-        Self {
-            executable,
-            flags,
-            report,
-            at_once: at_once.max(1),
-            parents,
-            name,
-            lineage,
-            started: 0,
-            in_reply: 0,
-            files_in_reply: Vec::new(),
-            jobs: Jobs::new(),
-            answer_lines: None,
-            slots: VecDeque::new(),
-            left: None,
-        }
+    pub fn new(setup: ChildSetup) -> Self {
+        Self { setup, ..Self::default() }
     }
 
     /// The value of `NAGENT_PARENTS` for processes that this conversation starts: the names that lead to them.
     pub(super) fn parents_of_commands(&self) -> String {
-        let names = self.parents.iter().chain(std::iter::once(&self.name));
+        let names = self.setup.parents.iter().chain(std::iter::once(&self.setup.name));
         names.map(String::as_str).collect::<Vec<_>>().join("/")
-    }
-
-    /// Whether this conversation was started from another one.
-    pub(super) fn has_parents(&self) -> bool {
-        !self.parents.is_empty()
     }
 
     /// The conversation that started this one.
     pub(super) fn parent(&self) -> Option<&str> {
-        self.parents.last().map(String::as_str)
+        self.setup.parents.last().map(String::as_str)
     }
 
     pub(super) fn rename_conversation(&mut self, name: &str) {
-        name.clone_into(&mut self.name);
+        name.clone_into(&mut self.setup.name);
     }
 
     pub(super) fn begin_reply(&mut self) {
@@ -163,11 +144,11 @@ impl Children {
             format!(
                 "this run has started {CHILDREN_PER_RUN} conversations, the maximum; do the rest yourself"
             )
-        } else if self.parents.len() >= limits::CHILD_DEPTH {
+        } else if self.setup.parents.len() >= limits::CHILD_DEPTH {
             format!(
                 "conversations cannot be nested deeper than {CHILD_DEPTH}; do this part yourself"
             )
-        } else if *name == self.name || self.parents.contains(name) {
+        } else if *name == self.setup.name || self.setup.parents.contains(name) {
             format!("{name} is this conversation or one of its parents; use another name")
         } else if file.as_ref().is_some_and(is_taken)
             || self.slots.iter().any(|other| other.name == *name)
@@ -196,14 +177,14 @@ impl Children {
             let bad_name = name.as_deref().and_then(|name| root::check_name(name).err());
             let name = match name {
                 Some(name) if bad_name.is_none() => {
-                    choose_conversation(&context.root, &self.name, &name, pieces)?
+                    choose_conversation(&context.root, &self.setup.name, &name, pieces)?
                 }
                 _ => format!("child-{}", uuid::Uuid::new_v4().simple()),
             };
             let file = file.map(|file| true_path(&context.resolve(file)));
             self.started += 1;
             self.in_reply += 1;
-            let lineage = format!("{}.{}", self.lineage, self.started);
+            let lineage = format!("{}.{}", self.setup.lineage, self.started);
             let mut slot = Slot {
                 action,
                 name,
@@ -259,7 +240,8 @@ impl Children {
                 let id = finished.id;
                 self.record_end(finished, context)?;
                 // A child that reports its events has already reported this.
-                let ended = self.slots.iter().find(|slot| slot.job == Some(id) && !self.report);
+                let ended =
+                    self.slots.iter().find(|slot| slot.job == Some(id) && !self.setup.report);
                 let name = ended.and_then(|slot| slot.result.as_ref()?.block.get("conversation"));
                 if let Some(note) = name.and_then(|name| describe_waiting(&context.root, name)) {
                     on_progress(ProgressEvent::Note(&note));
@@ -306,7 +288,7 @@ impl Children {
     }
 
     fn start_waiting(&mut self, context: &RunContext<'_>) {
-        while self.jobs.running() < self.at_once {
+        while self.jobs.running() < self.setup.at_once {
             let is_waiting = |slot: &Slot| slot.job.is_none() && slot.result.is_none();
             let Some(at) = self.slots.iter().position(is_waiting) else { return };
             let from = match &self.slots[at].action {
@@ -332,8 +314,8 @@ impl Children {
             // Only conversations are put into slots.
             return Job::new(Vec::new(), context.folder.clone(), Vec::new());
         };
-        let mut argv = vec![self.executable.clone().into_os_string()];
-        argv.extend(self.flags.iter().cloned());
+        let mut argv = vec![self.setup.executable.clone().into_os_string()];
+        argv.extend(self.setup.flags.iter().cloned());
         let mut flag = |name: &str, value: &str| argv.push(flag_word(name, value));
         match file {
             Some(file) => flag("file-edit", file),
@@ -343,7 +325,7 @@ impl Children {
             flag("load-conversation", from);
         }
         flag("invocation", "delegated");
-        flag("parent-conversation", &self.name);
+        flag("parent-conversation", &self.setup.name);
         let left = self.left.map(Limits::by_name).into_iter().flatten();
         for (name, rest) in left.filter(|(_, rest)| !rest.is_null()) {
             flag(&name.replace('_', "-"), &rest.to_string());
@@ -355,13 +337,13 @@ impl Children {
         ];
         let env = context.env.for_children(&set);
         let prompt = Some(prompt.clone().into_bytes());
-        let mut job = child_job(argv, prompt, context.folder.clone(), env, self.report);
+        let mut job = child_job(argv, prompt, context.folder.clone(), env, self.setup.report);
         context.servers.pass_to(&mut job, context.env);
         job
     }
 
     fn record_end(&mut self, mut finished: Finished, context: &RunContext<'_>) -> Result<()> {
-        if self.report
+        if self.setup.report
             && let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
         {
             finished.stdout = std::mem::take(&mut slot.lines.answer);
@@ -400,7 +382,7 @@ impl Children {
         let outputs = context.root.outputs_folder();
         let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
         // In a long result the lines are others.
-        let is_whole = self.report && diff.is_some() && block.get("output").is_none();
+        let is_whole = self.setup.report && diff.is_some() && block.get("output").is_none();
         slot.answer_lines = is_whole.then_some(own);
         slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
         Ok(())

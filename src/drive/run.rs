@@ -334,7 +334,7 @@ impl Runner<'_> {
             }
             _ => false,
         };
-        let is_users = self.files.boundary.target().is_none() && !self.children.has_parents();
+        let is_users = self.files.boundary.target().is_none() && self.children.parent().is_none();
         if is_case && is_users {
             let note = "-w lets this conversation write files here; without it each file gets its own conversation";
             (self.on_progress)(ProgressEvent::Advice(note));

@@ -8,7 +8,7 @@ use super::character::Unit;
 use super::language::Language;
 use super::pack::{CutRules, Packer, Sink, level};
 use super::view::View;
-use super::{grammar, markdown, text};
+use super::{grammar, kinds, markdown, text};
 
 /// Maximum size of Markdown that is parsed at once, in bytes.
 const MARKDOWN_WINDOW: u64 = 4 << 20;
@@ -43,7 +43,7 @@ impl Cutter {
             Language::Text => lines(text::LineStructure::Paragraphs),
             Language::JsonLines | Language::Csv => lines(text::LineStructure::Elements),
             Language::Markdown => Scanner::Markdown(markdown::ParseContext::default()),
-            language if grammar::has_grammar(language) => {
+            language if kinds::grammar(language).is_some() => {
                 Scanner::Grammar(language, grammar::ParseContext::default())
             }
             _ => lines(text::LineStructure::Paragraphs),

@@ -126,10 +126,6 @@ impl Attachment {
         STANDARD.encode(self.bytes())
     }
 
-    pub(super) fn base64_len(&self) -> usize {
-        self.bytes().len().div_ceil(3) * 4
-    }
-
     pub(super) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type(), self.base64())
     }

@@ -62,7 +62,8 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
     let body = &body[..body.len().min(limits::ERROR_BODY)];
     let text = String::from_utf8_lossy(body);
     let mut error = if (300..400).contains(&status) {
-        let to = header("location").map_or("nowhere", without_query);
+        let to =
+            header("location").and_then(|url| url.split(['?', '#']).next()).unwrap_or("nowhere");
         let message = format!(
             "the server redirects to {to} (HTTP {status}); redirects are not followed, since the key could reach another server: \
              set base_url to the right address"
@@ -172,10 +173,6 @@ fn from_plain_text(text: &str, status: u16) -> ApiError {
 /// Truncates a message to leave room for the advice that follows, within the limit of 2,000 characters.
 fn shorten(message: &str) -> &str {
     message.char_indices().nth(1800).map_or(message, |(at, _)| &message[..at])
-}
-
-fn without_query(url: &str) -> &str {
-    url.split(['?', '#']).next().unwrap_or(url)
 }
 
 fn advise(kind: ErrorKind, status: Option<u16>) -> &'static str {

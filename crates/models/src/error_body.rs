@@ -80,10 +80,6 @@ impl ErrorBody {
         words.split_whitespace().any(|word| self.words.iter().any(|own| own == word))
     }
 
-    fn has_prefix(&self, prefix: &str) -> bool {
-        self.words.iter().any(|word| word.starts_with(prefix))
-    }
-
     /// The part of the request that a server refused with this status, if it names one that may be left out. OpenAI
     /// wants organizations verified for summaries and for some streams; servers read different parts of JSON Schema.
     pub(super) fn refused_part(&self, status: Option<u16>) -> Option<RefusedPart> {
@@ -135,7 +131,9 @@ impl ErrorBody {
             500 if says(UNSUPPORTED_TEXT) => ErrorKind::Other,
             408 | 409 | 425 | 429 | 500.. => ErrorKind::Busy,
             _ if self.has_word(BUSY) => ErrorKind::Busy,
-            0 if !self.has_word(PERMANENT) && !self.has_prefix("invalid_image") => {
+            0 if !self.has_word(PERMANENT)
+                && !self.words.iter().any(|word| word.starts_with("invalid_image")) =>
+            {
                 // A stream or a program failed without a reason: a retry may help.
                 if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
             }

@@ -24,7 +24,7 @@ pub(super) fn write_body<'a>(
 ) -> Vec<u8> {
     let text = ask.text_bytes();
     let parts: usize = ask.messages.iter().map(|message| message.parts.len()).sum();
-    let file = ask.files.iter().map(Attachment::base64_len).sum::<usize>();
+    let file = ask.files.iter().map(|file| file.bytes().len().div_ceil(3) * 4).sum::<usize>();
     // Escapes are about ten percent of source code, and unused capacity costs no memory; each part has its keys.
     let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
     let messages: Vec<_> = messages.into_iter().collect();

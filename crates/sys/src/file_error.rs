@@ -52,11 +52,6 @@ impl FileError {
         Self { reason: is_denied.then_some(Reason::Denied), ..error }
     }
 
-    /// A file or folder that does not exist; the message suggests similar names.
-    pub(super) fn not_found(path: &Path) -> Self {
-        Self::missing_at(path, path)
-    }
-
     /// The error of [`Self::not_found`], for a path that is relative to another folder than this process's.
     pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
         let problem =

@@ -71,7 +71,8 @@ pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
 pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
     let size = opened.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0));
     let most = if size > limits::EDITED_FILE { 0 } else { EDITED_FILE + 1 };
-    let bytes = read_bytes(opened, most)?.ok_or_else(|| FileError::not_found(&opened.path))?;
+    let bytes = read_bytes(opened, most)?
+        .ok_or_else(|| FileError::missing_at(&opened.path, &opened.path))?;
     let size = size.max(bytes.len() as u64);
     if size <= limits::EDITED_FILE {
         return Ok(bytes);

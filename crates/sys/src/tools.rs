@@ -6,7 +6,7 @@
 //! description is not a tool, and the user gets a note with the reason.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -81,8 +81,8 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
     let bin = root.folder.join("bin");
     let beside = env.executable.as_deref().and_then(Path::parent);
     let paths = beside.map(|folder| list_programs(folder, "nagent-")).unwrap_or_default();
-    let (own, mut paths): (Vec<_>, Vec<_>) =
-        paths.into_iter().partition(|path| path.file_name().is_some_and(is_own_name));
+    let is_own = |path: &PathBuf| TOOLS.iter().any(|own| path.file_name() == Some(own.as_ref()));
+    let (own, mut paths): (Vec<_>, Vec<_>) = paths.into_iter().partition(is_own);
     paths.extend(list_programs(&bin, ""));
     let too_many = paths.len().saturating_sub(ASKED_TOOLS);
     paths.truncate(ASKED_TOOLS);
@@ -153,7 +153,7 @@ fn ask_for_descriptions(
     now: &mut BTreeMap<String, Known>,
 ) -> Vec<(String, String)> {
     let mut silent = Vec::new();
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     let mut asked: BTreeMap<JobId, (String, (u64, u64))> = BTreeMap::new();
     if programs.is_empty() {
         return silent;
@@ -199,10 +199,6 @@ fn ask_for_descriptions(
         now.insert(key, Known { size, modified, summary, rejected });
     }
     silent
-}
-
-fn is_own_name(name: &OsStr) -> bool {
-    TOOLS.iter().any(|own| name == *own)
 }
 
 /// A description on one line. `None` if it is not a description.

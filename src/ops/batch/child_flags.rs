@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::drive::children::Children;
+use crate::drive::children::{ChildSetup, Children};
 use crate::drive::nagent_child::flag_word;
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::{LimitArgs, ModelArgs, RunArgs};
@@ -68,13 +68,13 @@ pub(crate) fn nagent_words(
 
 /// The child conversations of a run, none of them started yet. `report`: they report what they do.
 pub(crate) fn children(call: &Call<'_>, model: Option<&str>, report: bool) -> Children {
-    Children::new(
-        call.env.tool_path("nagent"),
-        child_args(call, model).words(),
+    Children::new(ChildSetup {
+        executable: call.env.tool_path("nagent"),
+        flags: child_args(call, model).words(),
         report,
-        usize::try_from(call.settings.config.jobs).unwrap_or(1),
-        call.parents.clone(),
-        call.name.clone(),
-        call.env.get(env::LINEAGE).unwrap_or("0").to_owned(),
-    )
+        at_once: usize::try_from(call.settings.config.jobs).unwrap_or(1).max(1),
+        parents: call.parents.clone(),
+        name: call.name.clone(),
+        lineage: call.env.get(env::LINEAGE).unwrap_or("0").to_owned(),
+    })
 }

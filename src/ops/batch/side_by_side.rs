@@ -16,7 +16,7 @@ pub(crate) trait Batch {
 /// Runs them all. After a signal no more are started, and the running ones are ended.
 pub(crate) fn run_batch(batch: &mut dyn Batch, at_once: u64, interrupts: &Interrupts) {
     let at_once = usize::try_from(at_once).unwrap_or(1).max(1);
-    let (mut jobs, mut running): (_, Vec<(JobId, usize)>) = (Jobs::new(), Vec::new());
+    let (mut jobs, mut running): (_, Vec<(JobId, usize)>) = (Jobs::default(), Vec::new());
     loop {
         while jobs.running() < at_once && interrupts.pending().is_none() {
             let Some((number, job)) = batch.next_job() else { break };

@@ -190,7 +190,9 @@ fn facts_about_file(
         );
         progress.show_event(ProgressEvent::Note(&note));
     }
-    if texts.iter().any(|text| text.text.is_none() && !text.has_changed) || skills.has_untrusted() {
+    if texts.iter().any(|text| text.text.is_none() && !text.has_changed)
+        || skills.found.iter().any(|(is_trusted, _)| !is_trusted)
+    {
         let advice = "instructions or skills of this repository are not used (untrusted); review them with nagent --trust";
         progress.show_event(ProgressEvent::Advice(advice));
     }

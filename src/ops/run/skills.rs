@@ -22,7 +22,7 @@ use sys::trust;
 /// The folders of skills, the nearest first, and whether each is the user's own or as it was confirmed. What they hold is read
 /// when it is asked for.
 pub(crate) struct Skills {
-    found: Vec<(bool, SkillFolder)>,
+    pub(super) found: Vec<(bool, SkillFolder)>,
     /// Those that have changed since the user confirmed them.
     pub(crate) changed: Vec<PathBuf>,
     is_cut: bool,
@@ -82,11 +82,6 @@ impl Skills {
             description: skill.description,
         });
         told.take(SKILLS_TOLD + 1).collect()
-    }
-
-    /// Whether the repository has skills that are not used.
-    pub(crate) fn has_untrusted(&self) -> bool {
-        self.found.iter().any(|(is_trusted, _)| !is_trusted)
     }
 }
 

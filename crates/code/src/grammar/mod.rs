@@ -42,11 +42,6 @@ pub struct Window {
     pub end: usize,
 }
 
-/// Whether a language is parsed here.
-pub(crate) fn has_grammar(language: Language) -> bool {
-    kinds::grammar(language).is_some()
-}
-
 /// Maximum size that is parsed at once, in bytes. A tree takes some fifty times its text, and of small numbers in JSON
 /// 160 times; the scanner of YAML counts lines in 16 bits, and gives up after the 32,767th (tree-sitter-yaml 0.7.2).
 pub(crate) fn max_piece_size(language: Language) -> u64 {

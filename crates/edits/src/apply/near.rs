@@ -28,7 +28,8 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
         let facing = |i: usize| there.get((start + i).checked_sub(wanted.len())?);
         let likeness = |(i, wanted): (usize, &LetterPairs)| {
             let likeness = wanted.similarity(facing(i)?);
-            (likeness >= LEAST_LIKENESS).then_some(likeness * wanted.line_weight())
+            // A long line says more about the place of the search than a short one.
+            (likeness >= LEAST_LIKENESS).then_some(likeness * wanted.count.clamp(1, 40) as usize)
         };
         wanted.iter().enumerate().filter_map(likeness).sum()
     };
@@ -72,11 +73,6 @@ impl LetterPairs {
         let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
         self.count += u32::from(*word & bit == 0);
         *word |= bit;
-    }
-
-    /// The weight of a line: a long line says more about the place of the search than a short one.
-    fn line_weight(&self) -> usize {
-        self.count.clamp(1, 40) as usize
     }
 
     fn similarity(&self, other: &Self) -> usize {

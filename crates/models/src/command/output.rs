@@ -64,8 +64,9 @@ impl ProgramOutput {
                 }
             }
             "error" if !self.is_agent => {
+                let seconds = event["error"]["retry_after"].as_f64();
                 return Err(ApiError {
-                    retry_after: read_delay(&event["error"]["retry_after"]),
+                    retry_after: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
                     ..error::from_value(event, None)
                 });
             }
@@ -151,9 +152,4 @@ fn read_usage(value: &Value) -> Option<Usage> {
         reasoning: 0,
         estimated: false,
     })
-}
-
-/// A number of seconds.
-fn read_delay(value: &Value) -> Option<Duration> {
-    Duration::try_from_secs_f64(value.as_f64()?).ok()
 }

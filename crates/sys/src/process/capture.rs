@@ -175,7 +175,7 @@ impl Capture {
 
     /// Ends the stream. The file, if there is one, is synced under its name before this returns.
     pub fn finish(mut self) -> Captured {
-        let valid_utf8 = self.utf8.is_valid();
+        let valid_utf8 = !self.utf8.broken && self.utf8.open.is_empty();
         if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
@@ -225,10 +225,6 @@ impl Utf8Check {
             self.broken = error.error_len().is_some();
             self.open.extend_from_slice(chunk.get(error.valid_up_to()..).unwrap_or_default());
         }
-    }
-
-    fn is_valid(&self) -> bool {
-        !self.broken && self.open.is_empty()
     }
 }
 

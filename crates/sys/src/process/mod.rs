@@ -51,11 +51,6 @@ enum PollSource {
 }
 
 impl Jobs {
-    /// Creates an engine with no job.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns the number of running jobs.
     pub fn running(&self) -> usize {
         self.running.len()
@@ -184,7 +179,7 @@ pub fn run_streaming(
     interrupts: &Interrupts,
     on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<Finished, StartError> {
-    run_jobs(Jobs::new(), job, interrupts, on_stdout)
+    run_jobs(Jobs::default(), job, interrupts, on_stdout)
 }
 
 /// Runs one job like [`run_streaming`]. `pause` after output, and not earlier again, `on_stdout` gets an empty piece.
@@ -194,7 +189,7 @@ pub fn run_watched(
     pause: Duration,
     on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<Finished, StartError> {
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     jobs.pause = Some(pause);
     run_jobs(jobs, job, interrupts, on_stdout)
 }

@@ -63,7 +63,7 @@ fn nothing_outlives_a_job_that_is_timed_out() {
 
 #[test]
 fn a_job_that_ends_does_not_harm_its_neighbours() {
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     let (short, long) = (word(), word());
     // A child in the job's own group, an orphan in its session, an orphan in one of its own.
     let script = |word: &str| {
@@ -94,7 +94,7 @@ fn hidden(word: &str) -> String {
 
 #[test]
 fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     let (word, other) = (word(), word());
     let first = jobs.start(job(&hidden(&word))).unwrap();
     let limit = Some(Duration::from_secs(2));
@@ -110,7 +110,7 @@ fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
 
 #[test]
 fn a_job_that_kills_its_supervisor_dies_with_it_and_harms_no_other() {
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     let (word, other) = (word(), word());
     let first = jobs.start(job(&format!("kill -9 $PPID; exec sleep 60.{word}"))).unwrap();
     let limit = Some(Duration::from_secs(2));
@@ -182,7 +182,7 @@ fn a_supervisor_holds_nothing_of_this_process() {
 #[test]
 fn jobs_that_are_dropped_are_killed() {
     let word = word();
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     jobs.start(job(&format!("setsid sleep 60.{word} & sleep 60.{word}"))).unwrap();
     while alive(&word) < 3 {
         std::thread::sleep(Duration::from_millis(5));
@@ -194,7 +194,7 @@ fn jobs_that_are_dropped_are_killed() {
 #[test]
 fn a_supervisor_that_does_not_end_is_killed() {
     let word = word();
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     jobs.start(job(&format!("exec sleep 60.{word}"))).unwrap();
     while alive(&word) < 1 {
         std::thread::sleep(Duration::from_millis(5));

@@ -222,7 +222,7 @@ fn sigterm_comes_first_and_a_trap_has_its_say() {
 #[test]
 fn a_signal_ends_every_job() {
     let interrupts = Interrupts::none();
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     let word = word();
     for _ in 0..3 {
         jobs.start(job(&format!("sleep 60.{word} & wait"))).unwrap();
@@ -272,7 +272,7 @@ fn everything_in_the_pipe_is_read_when_the_job_has_ended() {
 
 #[test]
 fn ten_jobs_run_side_by_side() {
-    let mut jobs = Jobs::new();
+    let mut jobs = Jobs::default();
     let watch = Instant::now();
     let mut open: BTreeSet<JobId> = (0..10)
         .map(|i| jobs.start(job(&format!("sleep 0.5; echo {i}; exit {i}"))).unwrap())
