@@ -87,10 +87,10 @@ pub struct Args {
     /// Show AGENTS.md, .nagent/context.md and the skills of this repository, and begin conversations here with them from now on
     ///
     /// They are treated as your instructions until they change; otherwise the model only learns that the first two exist.
-    #[arg(long, conflicts_with_all = ["prompt", "read", "untrust"], help_heading = "Files")]
+    #[arg(long, conflicts_with_all = ["prompt", "read", "untrust"], help_heading = "Configuration")]
     pub trust: bool,
     /// Stop trusting them
-    #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Files")]
+    #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Configuration")]
     pub untrust: bool,
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
@@ -256,7 +256,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             return Some(format!("NAGENT_COMPLETE={shell} nagent"));
         }
         ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
-            "nagent-mcp, which has list, help, call and add"
+            "nagent-mcp, which has list, help, call, add and remove"
         }
         [word] if word.len() > 1 && word.starts_with('/') && !word[1..].contains(['/', ' ']) => {
             "nagent-repl, which has commands such as /help"

@@ -190,6 +190,8 @@ fn max_turns_ends_the_run_and_the_conversation_says_so() {
 #[test]
 fn a_limit_that_is_reached_with_the_answer_is_no_failure() {
     Sandbox::new().reply(answer("done")).run(&["--max-turns", "1", "task"]).answers("done");
+    let run = Sandbox::new().reply(answer("done")).run(&["--max-tokens", "10", "task"]);
+    run.assert_exit(0).stderr_has(&["limit of 10 tokens was reached with 1", "(--max-tokens)"]);
 }
 
 #[test]

@@ -228,20 +228,24 @@ impl Env {
         if let Some(pid) = self.get("BASHPID") {
             return root::name_part(pid);
         }
-        let shell = read_stat("self").and_then(|text| shell_process(&text)).unwrap_or_default();
-        let time = start_time(&shell).map(|time| format!("-{time}"));
-        shell + &time.unwrap_or_default()
+        identify(read_stat("self").and_then(|text| shell_process(&text)).unwrap_or_default())
     }
 
     /// The conversation of a shell: the one that `NAGENT_CONVERSATION` names, else its own; of this shell, or of the
-    /// one with an ID.
-    pub fn shell_conversation(&self, id: Option<&str>) -> String {
+    /// one with this process ID.
+    pub fn shell_conversation(&self, id: Option<u64>) -> String {
         if let Some(named) = self.get("NAGENT_CONVERSATION") {
             return named.to_owned();
         }
-        let shell = id.map_or_else(|| self.shell_identity(), root::name_part);
+        let shell = id.map_or_else(|| self.shell_identity(), |id| identify(id.to_string()));
         format!("latest-{}-{shell}", root::name_part(&host_name()))
     }
+}
+
+/// The number of a process with its start time: a later process may have the same number.
+fn identify(pid: String) -> String {
+    let time = start_time(&pid).map(|time| format!("-{time}"));
+    pid + &time.unwrap_or_default()
 }
 
 /// Adds `set` to the variables for a process that is started, and removes the name of this run's conversation.

@@ -50,7 +50,7 @@ fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     if !call.parents.is_empty() {
         return Ok(format!("delegated-{}", uuid::Uuid::new_v4().simple()));
     }
-    let own = call.env.shell_conversation(call.which.pid.as_deref());
+    let own = call.env.shell_conversation(call.which.pid);
     Ok(call.root().shell_conversation(own))
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
     let StartedBy { run, shell, task } = inherited.unwrap_or_else(|| StartedBy {
         run: uuid::Uuid::new_v4().simple().to_string()[..RUN_DIGITS].to_owned(),
-        shell: call.env.shell_conversation(call.which.pid.as_deref()),
+        shell: call.env.shell_conversation(call.which.pid),
         ..StartedBy::default()
     });
     let mut of = vec![shell];
@@ -166,18 +166,18 @@ fn undo_last(
             "; for a conversation of its own add -c NAME, or --continue for the last one in this folder"
         }
     };
-    let nothing = format!("nothing to undo in {of}{other}");
+    let nothing = |left: &str| format!("nothing to undo in {of}{left}{other}");
     if args.list {
         let (changes, runs) = read()?;
         let log = change_log::read_log(call.root())?;
-        return Ok(report_list(&changes, &runs, &list_unknown(&log), &nothing));
+        return Ok(report_list(&changes, &runs, &list_unknown(&log), &nothing("")));
     }
     let choose = || -> Result<Vec<RunFileChange>, Problem> {
         let (mut changes, runs) = read()?;
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if runs.is_empty() {
             let left = describe_unknown(call, &[])?.pop().map(|left| format!("; {left}"));
-            return Err(Problem::failed(nothing.clone() + &left.unwrap_or_default()));
+            return Err(Problem::failed(nothing(&left.unwrap_or_default())));
         }
         let Some(chosen) = runs.get(..count) else {
             return Err(Problem::failed(format!(

@@ -49,6 +49,7 @@ use conversation::limits::CHILD_DEPTH;
 use conversation::problem::Problem;
 use conversation::turn::Turn;
 use conversation::turn::event::{RunRules, Totals};
+use conversation::turn::run_limits::{Limits, Spent};
 use conversation::{model, prompt};
 use models::ChatRequest;
 use models::error::check_window;
@@ -219,12 +220,23 @@ fn run_loop(
         if call.args.show_request {
             return Ok(report);
         }
+        note_overrun(call, &report, &totals);
         let report = report.with("summary_requests", memory.requests);
         let last_line = progress.status(&totals, seconds, call.settings.is_billed());
         finish_report(call, &mut progress, Report { last_line, ..report }, schema, target)
     });
     conversation.record_exit(done.as_ref().map_or_else(|problem| problem.exit, |it| it.exit));
     done
+}
+
+/// Says that the reply with the answer passed a limit: they are checked between turns.
+fn note_overrun(call: &Call<'_>, report: &Report, totals: &Totals) {
+    let limits = Limits { max_turns: u64::MAX, max_seconds: None, ..call.settings.config.limits };
+    let tokens = totals.all.input.saturating_add(totals.all.output);
+    let spent = Spent { turns: 0, seconds: 0.0, tokens, cost: totals.cost };
+    if let Some(limit) = limits.find_reached(spent).filter(|_| report.exit == Exit::Done) {
+        call.print_note(&format!("{limit}, in the reply with the answer"));
+    }
 }
 
 /// Handles the answer of a run as the flags say.

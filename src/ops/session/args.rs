@@ -27,7 +27,7 @@ pub struct SessionArgs {
         help_heading = "Conversation", add = ArgValueCompleter::new(completion::conversations))]
     pub continue_: Option<Option<String>>,
     /// Read credentials from the NAME=VALUE lines of this file (can be repeated)
-    #[arg(long, value_name = "FILE", help_heading = "Files", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", help_heading = "Configuration", value_hint = ValueHint::FilePath)]
     pub env_file: Vec<PathBuf>,
     /// Show an answer when it is complete
     #[arg(long)]

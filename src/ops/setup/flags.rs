@@ -55,14 +55,14 @@ pub struct ModelArgs {
     #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Model")]
     pub patience: Option<f64>,
     /// Use this config file instead of config.json in the root [env: NAGENT_CONFIG]
-    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     #[serde(serialize_with = "as_bytes")]
     pub config: Option<PathBuf>,
     /// Use this profile: one of the config file, or a server such as openrouter [env: NAGENT_PROFILE]
-    #[arg(long, value_name = "NAME", help_heading = "Files")]
+    #[arg(long, value_name = "NAME", help_heading = "Configuration")]
     pub profile: Option<String>,
     /// Keep conversations and everything else in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
-    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    #[arg(long, value_name = "DIR", help_heading = "Configuration")]
     #[serde(serialize_with = "as_bytes")]
     pub root: Option<PathBuf>,
 }
@@ -234,9 +234,9 @@ pub struct ConversationArgs {
     /// Continue the conversation whose name starts with NAME; without NAME, the one last used in this folder
     #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, add = ArgValueCompleter::new(completion::conversations), conflicts_with_all = ["conversation", "file_edit", "clear"])]
     pub continue_: Option<Option<String>>,
-    /// Use the conversation of the shell with this ID
-    #[arg(long, value_name = "ID")]
-    pub pid: Option<String>,
+    /// Use the conversation of the shell with this process ID
+    #[arg(long, value_name = "ID", value_parser = parse_count)]
+    pub pid: Option<u64>,
     /// Use the conversation that belongs to this file, which it may write
     #[arg(long, value_name = "FILE", conflicts_with = "conversation")]
     pub file_edit: Option<PathBuf>,

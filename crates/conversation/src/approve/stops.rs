@@ -14,7 +14,7 @@ const WRAPPERS: [&str; 13] = [
 ];
 
 /// Words of which every command that is stopped has one, but for the fork bomb. Most commands have none, and are not parsed.
-const WORDS: [&str; 8] = ["rm", "dd", "mkfs", "shutdown", "reboot", "halt", "poweroff", "diskutil"];
+const WORDS: [&str; 7] = ["rm", "dd", "mkfs", "shutdown", "reboot", "halt", "poweroff"];
 
 /// Finds the first command that is stopped, and returns the reason.
 pub fn find_stop(commands: &str) -> Option<String> {
@@ -58,7 +58,6 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
         "shutdown" | "reboot" | "halt" | "poweroff" => {
             Some(format!("{name} shuts down the machine"))
         }
-        "diskutil" => Some("diskutil changes disks".to_owned()),
         _ if name == "mkfs" || name.starts_with("mkfs.") => {
             Some(format!("{name} makes a new file system, which erases the data there"))
         }
@@ -90,7 +89,8 @@ fn find_removal(arguments: &[String]) -> Option<&'static str> {
 
 /// Whether a word means the repository of the working folder, or everything in it.
 fn is_repository(word: &str) -> bool {
-    word.trim_start_matches("./").trim_end_matches(['*', '/']) == ".git"
+    let word = word.trim_start_matches("./").trim_end_matches(['*', '/']);
+    matches!(word, ".git" | ".git/objects" | ".git/refs")
 }
 
 /// Whether a word means the root or the home folder, or everything in it.
@@ -136,11 +136,11 @@ mod tests {
             "/sbin/poweroff",
             "rm -rf /.",
             "rm -rf /../*",
-            "diskutil eraseDisk JHFS+ X disk2",
             ":(){ :|:& };:",
             ": () { : | : & } ; :",
             "rm -r .git",
             "rm -rf ./.git/*",
+            "rm -rf .git/objects/ x",
             "eval 'rm -rf /'",
             "su -c 'rm -rf /'",
         ] {
@@ -153,6 +153,7 @@ mod tests {
         for commands in [
             "rm -rf clone/.git",
             "rm .git/index.lock",
+            "rm -rf .git/rebase-merge",
             "rm -rf /tmp/x",
             "rm -rf ./build",
             "rm -rf ~/x",
