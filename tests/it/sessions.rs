@@ -2,7 +2,8 @@
 //! against the scripted model.
 //!
 //! A block has commands after `$ ` (continued after `> `) and what a terminal shows of them. HTML comments before it
-//! prepare it: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run without being compared. In an
+//! prepare it: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run without being compared, and
+//! `<!-- replies: FILE` names a file with such comments. In an
 //! output, a line of `...` stands for any lines, `[..]` for anything within a line. Times, sizes of requests, counts of
 //! tokens and colors are not compared. For `nagent-repl`, the text after its prompt and its questions is typed.
 //! `http://localhost:8080` is the scripted model.
@@ -37,6 +38,10 @@ fn sessions(text: &str) -> Vec<Session> {
     let mut next = Session::default();
     let mut lines = text.lines().enumerate();
     while let Some((at, line)) = lines.next() {
+        if let Some(path) = line.strip_prefix("<!-- replies: ") {
+            let text = std::fs::read_to_string(path.trim_end_matches(" -->")).unwrap();
+            next = sessions(&(text + "```console\n```\n")).remove(0);
+        }
         match line {
             "<!-- reply" | "<!-- setup" => {
                 let body: Vec<&str> = lines
@@ -86,7 +91,7 @@ impl World {
     fn new() -> Self {
         // Outside of temp folders, so that the write boundary holds as it does at home.
         let sandbox = Sandbox::outside_temp();
-        let config = serde_json::json!({"provider": "openai", "base_url": sandbox.base_url()});
+        let config = serde_json::json!({"provider": "openai", "base_url": sandbox.base_url(), "sandbox": "workspace"});
         let sandbox = sandbox.config(config);
         // One conversation is cleared, edited and branched: its requests do not all go on from one another.
         sandbox.llm.allow_rewrites();
@@ -248,7 +253,7 @@ fn compare_page(page: &str, sessions: Vec<Session>) -> Vec<String> {
             world.sandbox.llm.push(reply);
         }
         for (command, expected) in session.steps {
-            let is_session = command.starts_with("nagent-repl ");
+            let is_session = command == "nagent" || command.starts_with("nagent-repl ");
             let shown = if is_session {
                 world.run_session(&command, &expected)
             } else {
