@@ -246,11 +246,8 @@ impl Args {
 /// The advice for a user whose whole prompt is a command of other programs. A prompt in one word with blanks is quoted.
 fn command_elsewhere(words: &[&str]) -> Option<String> {
     let meant = match words {
-        // In one word, a prompt of "run" could be meant: run tests.
-        [verb @ ("run" | "exec" | "ask" | "chat"), prompt]
-            if *verb == "exec" || prompt.contains(' ') =>
-        {
-            return Some(format!("nagent \"{prompt}\""));
+        [verb @ ("run" | "exec" | "ask" | "chat"), prompt] => {
+            return Some(format!("nagent \"{prompt}\", or nagent \"{verb} {prompt}\""));
         }
         ["completion" | "completions", shell @ ("bash" | "zsh" | "fish")] => {
             return Some(format!("NAGENT_COMPLETE={shell} nagent"));

@@ -42,8 +42,9 @@ fn words_and_flags_of_other_programs_get_the_right_hint() {
     refused(
         &sandbox,
         &[
-            (&["run", "fix the tests"], 2, "did you mean nagent \"fix the tests\"?"),
+            (&["run", "fix the tests"], 2, "did you mean nagent \"fix the tests\", or"),
             (&["exec", "say hi"], 2, "nagent \"say hi\""),
+            (&["run", "tests"], 2, "nagent \"tests\", or nagent \"run tests\"?"),
             (&["mcp", "add", "x"], 2, "nagent-mcp, which has list"),
             (&["/help"], 2, "nagent-repl"),
             (&["update"], 2, "make install"),
@@ -61,7 +62,7 @@ fn words_and_flags_of_other_programs_get_the_right_hint() {
         ],
     );
     sandbox.llm.choose(|_| answer("done").into());
-    sandbox.run(&["run", "tests"]).answers("done");
+    sandbox.run(&["run tests"]).answers("done");
     sandbox.run(&["run", "the", "slow tests"]).answers("done");
 }
 

@@ -96,12 +96,7 @@ pub(crate) fn set_server(
     let changed = servers::set_server(&text, name, definition)
         .map_err(|why| Problem::usage(format!("{shown}: {why}")))?;
     AtomicFile::new(&path).write(changed.as_bytes())?;
-    let said = if is_added {
-        format!(
-            "{shown_name} is in {shown}; nagent-mcp list {shown_name} starts it and shows its tools"
-        )
-    } else {
-        format!("{shown_name} is no longer in {shown}")
-    };
-    Ok(Report::done(said).with("path", shown))
+    let next = format!("; nagent-mcp list {shown_name} starts it and shows its tools");
+    let said = if is_added { ("in", next) } else { ("no longer in", String::new()) };
+    Ok(Report::done(format!("{shown_name} is {} {shown}{}", said.0, said.1)).with("path", shown))
 }

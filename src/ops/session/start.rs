@@ -101,6 +101,8 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let host = start_host(&settings.root, &mut env)?;
     let reads = std::mem::take(&mut args.read);
     args.prompt.clear();
+    // The default is no flag of the runs.
+    args.look.take_if(|look| look == "plain" && session.run.look.is_none());
     let check = args.check.take();
     let provider = settings.provider_name(settings.provider);
     let known = list_models().filter(|model| model.provider == provider);

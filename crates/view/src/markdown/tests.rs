@@ -116,9 +116,9 @@ fn blocks_are_shown_as_what_they_mean() {
         12,
         &["• one two", "  three", "  • four", "    five"],
     );
-    // A joiner between two characters stays, wherever a piece ends; a soft hyphen is none.
+    // A joiner between two characters stays, wherever a piece ends; a soft hyphen and a mark of direction are none.
     let family = "👨\u{200d}👩 می\u{200c}خواهم";
-    check(&format!("{family} hy\u{ad}phen\n"), 40, &[&format!("{family} hyphen")]);
+    check(&format!("{family} hy\u{ad}phen\u{200f}\n"), 40, &[&format!("{family} hyphen")]);
     check("a\u{200d}b\n", 40, &["a\\u{200d}b"]);
     check("9. one two three\n", 12, &["9. one two", "   three"]);
     check("- [ ] a\n- [x] b\n* c\n+ d\n", 40, &["• [ ] a", "• [x] b", "• c", "• d"]);
