@@ -34,7 +34,7 @@ Exit codes: 0 left for the run or the next prompt, 1 failed, 2 wrong usage";
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What to say. End with - to add stdin; with no words, stdin is the message
+    /// The message. End with - to add stdin; with no words, it is stdin
     #[arg(value_name = "TEXT")]
     text: Vec<String>,
     /// Say it to the run of this conversation, by its name or the beginning of it; children have names, too

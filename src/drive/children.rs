@@ -28,7 +28,7 @@ use sys::process::Jobs;
 use sys::process::job::{Finished, Job, JobId};
 use sys::{fs, root};
 
-/// What child conversations are started with.
+/// The program, flags and place that child conversations are started with.
 #[derive(Debug, Default)]
 pub struct ChildSetup {
     /// This program.

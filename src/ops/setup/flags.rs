@@ -86,7 +86,7 @@ pub struct AnswerArgs {
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 #[serde(rename_all = "kebab-case")]
 pub struct RunArgs {
-    /// What to do. End with - to add stdin; with no words, stdin is the prompt
+    /// The task. End with - to add stdin; with no words, stdin is the prompt
     #[arg(value_name = "PROMPT")]
     #[serde(skip)]
     pub prompt: Vec<String>,

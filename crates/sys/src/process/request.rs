@@ -1,4 +1,4 @@
-//! What a supervisor needs to start a command, in memory that it shares with nagent.
+//! The request for a command that a supervisor starts, in memory that it shares with nagent.
 //!
 //! The memory is mapped before the fork, so that its addresses are the same on both sides: a request holds them as they are.
 #![expect(unsafe_code, reason = "memory that two processes share has no owner in Rust")]

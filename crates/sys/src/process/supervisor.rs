@@ -164,7 +164,7 @@ impl Supervisor {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// What is readable when the job may have ended.
+    /// The socket, which is readable when the job may have ended.
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.socket
     }

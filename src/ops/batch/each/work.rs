@@ -134,7 +134,7 @@ impl<'a> EachBatch<'a> {
         }
     }
 
-    /// What is known of the cost.
+    /// The cost, as far as it is known.
     fn describe_cost(&self) -> String {
         let spent = self.record.spent;
         if spent > 0.0 { format!(", ${spent:.4}") } else { String::new() }

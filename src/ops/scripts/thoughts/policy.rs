@@ -15,7 +15,7 @@ use sys::{clock, names};
 /// The arguments that name an entry of a policy.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PolicyEdit {
-    /// What it is about: a file or folder, a variable of the environment, a host of the network
+    /// The kind: a file or folder, a variable of the environment, a host of the network
     #[arg(value_parser = ["path", "env", "host"])]
     kind: String,
     /// The script, unless --global is given, and the path, variable or host
