@@ -54,11 +54,11 @@ impl ApprovalRules<'_> {
             );
             return Some(Decision::Refuse(Failure::new(Reason::Stopped, text)));
         }
-        let is_plain = |commands: &str| approve::is_allowed(&self.patterns, commands);
         let folder = folder.to_string_lossy();
         let leaves = has_sandbox && matches!(action, Action::Shell { outside: Some(_), .. });
-        let is_plain = matches!(action, Action::Shell { commands, .. } if is_plain(commands));
-        let is_allowed = !leaves && (!self.approve.covers(action) || is_plain)
+        // Most commands need not be parsed.
+        let is_plain = || matches!(action, Action::Shell { commands, .. } if approve::is_allowed(&self.patterns, commands));
+        let is_allowed = !leaves && (!self.approve.covers(action) || is_plain())
             || self.approvals.iter().any(|approval| approval.covers(action, &folder, has_sandbox));
         is_allowed.then_some(Decision::Allow)
     }

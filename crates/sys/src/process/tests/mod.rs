@@ -292,24 +292,24 @@ fn ten_jobs_run_side_by_side() {
 #[test]
 fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
     let before = memory();
-    let mut bytes = 0;
+    let (mut bytes, mut most) = (0, before);
     let yes = Job { limit: 32 << 20, ..job("yes") };
     let finished = run_streaming(yes, &Interrupts::none(), &mut |chunk| {
         bytes += chunk.len();
+        most = most.max(memory());
         ControlFlow::Continue(())
     })
     .unwrap();
     assert_eq!((finished.outcome, finished.stdout.len()), (JobOutcome::TooMuch, 8192));
     assert!(bytes > 32 << 20 && bytes < 40 << 20, "{bytes}");
-    // Code that is paged in counts too; the output itself would be 32 MiB.
-    let more = memory() - before;
-    assert!(more < 24 << 20, "{more}");
+    // The output itself would be 32 MiB.
+    assert!(most - before < 4 << 20, "{}", most - before);
 }
 
-/// The most memory that this process has used, in bytes.
+/// The memory of this process in bytes, without code, which is paged in at any time.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
@@ -325,7 +325,7 @@ fn many_jobs_leave_nothing_behind() {
         let _ = run(Job { cwd: "/no/such/folder".into(), ..job("true") }, &Interrupts::none());
     }
     assert_eq!(open(), before);
-    assert!(memory() - memory_before < 3 << 20, "{memory_before}");
+    assert!(memory().saturating_sub(memory_before) < 3 << 20, "{memory_before}");
     assert!(!ends::has_children());
 }
 
