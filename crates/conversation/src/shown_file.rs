@@ -28,7 +28,7 @@ impl<'a> ShownFile<'a> {
     pub fn read(piece: &'a Piece) -> Option<Self> {
         let is_read =
             piece.name() == Some("nagent-read-result") && piece.get("status") == Some("ok");
-        let sha256 = piece.get("sha256").filter(|_| is_read)?;
+        let sha256 = is_read.then(|| piece.get("sha256"))??;
         Some(Self {
             place: (0, 0),
             path: piece.get("path").unwrap_or_default(),

@@ -4,6 +4,7 @@
 //! [`read_text`] and [`read_count`] accept all of these, so that one odd field does not cost the reply.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer as _};
@@ -27,7 +28,7 @@ pub(super) fn write_body<'a>(
     let file = ask.files.iter().map(|file| file.bytes().len().div_ceil(3) * 4).sum::<usize>();
     // Escapes are about ten percent of source code, and unused capacity costs no memory; each part has its keys.
     let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
-    let messages: Vec<_> = messages.into_iter().collect();
+    let messages = InTurn(Cell::new(Some(messages.into_iter())));
     let own = Value::Object(server.body.clone());
     merge(&mut head, &own);
     drop_nulls(&mut head);
@@ -40,6 +41,15 @@ pub(super) fn write_body<'a>(
     });
     written.expect("strings and numbers written to memory cannot fail");
     bytes
+}
+
+/// Messages that are made while they are written, so that one uses the memory of the one before.
+struct InTurn<I>(Cell<Option<I>>);
+
+impl<'a, I: Iterator<Item = ChatMessage<'a>>> Serialize for InTurn<I> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.take().into_iter().flatten())
+    }
 }
 
 /// Merges the members of an object into another, objects recursively.
@@ -116,19 +126,12 @@ impl<'a> ChatMessage<'a> {
 
     /// A message with a string as content: its texts with blank lines between them.
     pub(super) fn from_joined_texts(role: &'static str, contents: &[Content<'a>]) -> Self {
-        Self::from_text(role, join_texts(contents))
-    }
-}
-
-/// The texts of a message, with blank lines between them.
-pub(super) fn join_texts<'a>(contents: &[Content<'a>]) -> Cow<'a, str> {
-    let texts = contents.iter().filter_map(|content| match content {
-        Content::Text(text) => Some(*text),
-        Content::File(_) => None,
-    });
-    match texts.collect::<Vec<_>>()[..] {
-        [text] => Cow::Borrowed(text),
-        ref texts => Cow::Owned(texts.join("\n\n")),
+        let mut texts = contents.iter().filter_map(|content| match content {
+            Content::Text(text) => Some(*text),
+            Content::File(_) => None,
+        });
+        let first = Cow::Borrowed(texts.next().unwrap_or_default());
+        Self::from_text(role, texts.fold(first, |all, text| all + "\n\n" + text))
     }
 }
 
