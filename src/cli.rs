@@ -212,10 +212,6 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     let message = message
         .replace("<FILE>", file)
         .replace("the following required arguments were not provided:", "missing:")
-        .replace(
-            "the argument '-w' cannot be used multiple times",
-            "-w takes no value: --write DIR",
-        )
         .replace("missing:\n  --undo [<N>]", "--list and --force go with --undo: --undo --list")
         .replace(
             &format!("unexpected argument '{invalid}' found"),

@@ -50,7 +50,7 @@ pub struct ChildSetup {
 /// Child conversations.
 #[derive(Debug, Default)]
 pub struct Children {
-    setup: ChildSetup,
+    pub(super) setup: ChildSetup,
     started: u64,
     /// Number of conversations that the last reply has asked for so far.
     in_reply: u64,
@@ -60,13 +60,13 @@ pub struct Children {
     /// The lines before the diff in the result that was handed out last.
     answer_lines: Option<usize>,
     /// The group that is running, in the order of its tags.
-    slots: VecDeque<Slot>,
+    pub(super) slots: VecDeque<Slot>,
     left: Option<Limits>,
 }
 
 #[derive(Debug)]
-struct Slot {
-    action: Action,
+pub(super) struct Slot {
+    pub(super) action: Action,
     name: String,
     lineage: String,
     /// The file whose conversation it is, by its true path.
@@ -98,10 +98,6 @@ impl Children {
     /// The conversation that started this one.
     pub(super) fn parent(&self) -> Option<&str> {
         self.setup.parents.last().map(String::as_str)
-    }
-
-    pub(super) fn rename_conversation(&mut self, name: &str) {
-        name.clone_into(&mut self.setup.name);
     }
 
     pub(super) fn begin_reply(&mut self) {
@@ -256,11 +252,6 @@ impl Children {
             *body = body.lines().take(count).collect::<Vec<_>>().join("\n");
         }
         block
-    }
-
-    /// The action whose result comes next.
-    pub(super) fn first_action(&self) -> Option<Action> {
-        self.slots.front().map(|slot| slot.action.clone())
     }
 
     /// Ends the group because of a signal, with results for all that have none yet.

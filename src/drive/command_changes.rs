@@ -36,6 +36,8 @@ pub struct CommandChanges {
     spans: Vec<(Duration, Option<Duration>)>,
     /// The files that undo takes back, as the user would name them.
     changed: Vec<String>,
+    /// Whether `HEAD` moved.
+    has_moved: bool,
 }
 
 impl CommandChanges {
@@ -112,7 +114,8 @@ impl CommandChanges {
             log.append(&path, event)?;
         }
         let (_, moves) = git::read_head_log(&top, self.head_log);
-        if !moves.is_empty() {
+        self.has_moved = !moves.is_empty();
+        if self.has_moved {
             let before = if why.is_empty() { "" } else { "; " };
             why.push_str(&format!(
                 "{before}commits, branches and git's index stay ({})",
@@ -125,7 +128,8 @@ impl CommandChanges {
     /// Names the files that commands changed, for the user at the end of the run.
     pub fn describe(&self) -> Option<String> {
         let names = (!self.changed.is_empty()).then(|| name_some(&self.changed, SHOWN, ", "))?;
-        Some(format!("commands changed {names}; --undo takes that back"))
+        let but = if self.has_moved { ", but no commit" } else { "" };
+        Some(format!("commands changed {names}; --undo takes that back{but}"))
     }
 
     /// The changes of commands, whose contents before are stored, and why these are not all. The first `begun` lines of the

@@ -46,7 +46,7 @@ pub struct FileGuard {
     at_start: Option<String>,
     /// The run's changes to that file, one for each span between those of others.
     changes: Vec<RunChange>,
-    last_seen: LastSeen,
+    pub(super) last_seen: LastSeen,
     outputs: PathBuf,
     /// Whether the model was told that nothing is unescaped.
     told_entities: bool,
@@ -74,11 +74,6 @@ impl FileGuard {
     pub fn new(boundary: Boundary, outputs: PathBuf, log: ChangeLog) -> Self {
         let (written, at_start, changes, last_seen, told_entities) = Default::default();
         Self { boundary, log, written, at_start, changes, last_seen, outputs, told_entities }
-    }
-
-    /// Forgets which files the last reply was shown: it is found by its place, and the conversation's text has changed.
-    pub(super) fn forget_shown(&mut self) {
-        self.last_seen = LastSeen::default();
     }
 
     /// Notes the content of the conversation's own file at the start of a run; with `keep`, stores it.

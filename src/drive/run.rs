@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::commands::{ShellCommand, with_notes};
 use super::compaction::{Compacted, Payer};
 use super::file_changes::RunChange;
+use super::freshness::LastSeen;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
 use super::runner::Runner;
@@ -137,7 +138,7 @@ impl Runner<'_> {
                     "another program changed conversation {old} while this run was using it; the run continues in {name}"
                 );
                 (self.on_progress)(ProgressEvent::Note(&note));
-                self.children.rename_conversation(&name);
+                self.children.setup.name.clone_from(&name);
                 self.files.log.conversation.clone_from(&name);
                 self.conversation.append_to_left(&format_block(&fork_block(&name)));
                 blocks.push(Block::new("system").body(note));
@@ -199,7 +200,8 @@ impl Runner<'_> {
         let is_shorter = matches!(result, Ok(Some(_)));
         match result {
             Ok(Some(done)) => {
-                self.files.forget_shown();
+                // What the last reply was shown is found by its place, and the text has changed.
+                self.files.last_seen = LastSeen::default();
                 let note = describe_compaction(&done);
                 (self.on_progress)(ProgressEvent::Note(&note));
             }
@@ -306,7 +308,7 @@ impl Runner<'_> {
     }
 
     fn next_child(&mut self) -> Result<Event> {
-        let action = self.children.first_action();
+        let action = self.children.slots.front().map(|slot| slot.action.clone());
         let event = self.children.next_result(&self.context, self.on_progress)?;
         if let Event::Acted(acted) = &event {
             let block = self.children.unshown_result(acted.block.clone());

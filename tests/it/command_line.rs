@@ -166,7 +166,6 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
         (NAGENT, &["--max-turns", "-1", "x"], "--max-turns takes no number below zero: -1"),
         (NAGENT, &["x", "-o"], "'--output FILE' but"),
         (NAGENT, &["--pid", "abc", "x"], "'--pid <ID>': give a whole number"),
-        (NAGENT, &["-w", "a", "-w", "b", "x"], "-w takes no value: --write DIR"),
         (NAGENT, &["- fix it"], "there is no -; words that begin with - come after --: "),
         (NAGENT, &["--json-schema", "a.json", "x"], "--schema FILE"),
         (NAGENT, &["exec", "x"], "nagent \"x\""),

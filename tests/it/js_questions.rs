@@ -11,7 +11,7 @@ use crate::process_under_test::Running;
 use crate::sandbox::{Sandbox, wait_until};
 use crate::think::THINK;
 
-const CHOICES: &str = "y once, a always, n no [n]: ";
+const CHOICES: &str = "y once, a always, n never [n]: ";
 
 /// Starts a script on a terminal, with its answers stored in `policy.json`.
 fn start(sandbox: &Sandbox, code: &str) -> Running {

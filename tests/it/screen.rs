@@ -400,3 +400,15 @@ fn the_wait_goes_on_visibly_behind_a_note_of_the_model() {
     pty.type_keys("\x03");
     assert!(!pty.wait().success());
 }
+
+#[test]
+fn a_server_that_fails_again_and_again_is_one_line_and_a_count() {
+    let sandbox = Sandbox::new();
+    for _ in 0..2 {
+        sandbox.llm.push(Answer::raw(500, "text/plain", "out of order"));
+    }
+    sandbox.llm.push(answer("done"));
+    let shown = sandbox.cmd(&["task"]).on_terminal(80).run().assert_exit(0).stdout;
+    assert_eq!(shown.matches("trying again").count(), 1, "{shown}");
+    assert!(shown.contains("model, try 3"), "{shown}");
+}

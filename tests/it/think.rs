@@ -526,11 +526,11 @@ fn a_question_of_a_script_stays_on_the_terminal() {
     sandbox.llm.push(script("env.get('LANG'); process.sleep(1200)"));
     sandbox.llm.push(answer("done"));
     let mut running = sandbox.program(THINK, &["hello.md"]).on_terminal(60).spawn();
-    wait_until("the question", || running.stdout_so_far().contains("no [n]: "));
+    wait_until("the question", || running.stdout_so_far().contains("never [n]: "));
     // Longer than it takes until the line of a spinner appears.
     std::thread::sleep(std::time::Duration::from_millis(900));
     let shown = running.stdout_so_far();
-    assert!(!shown.split("no [n]: ").nth(1).unwrap().contains("Working"), "{shown}");
+    assert!(!shown.split("never [n]: ").nth(1).unwrap().contains("Working"), "{shown}");
     running.take_stdin().write_all(b"y\n").unwrap();
     running.wait().assert_exit(0);
     // The time of a question counts for no script, neither for the one that asks nor for a later one.
@@ -539,7 +539,7 @@ fn a_question_of_a_script_stays_on_the_terminal() {
     sandbox.llm.push(answer("done"));
     let words = ["--timeout", "0.5", "hello.md"];
     let mut running = sandbox.program(THINK, &words).on_terminal(60).spawn();
-    wait_until("the question", || running.stdout_so_far().contains("no [n]: "));
+    wait_until("the question", || running.stdout_so_far().contains("never [n]: "));
     std::thread::sleep(std::time::Duration::from_secs(5));
     running.take_stdin().write_all(b"y\n").unwrap();
     running.wait().assert_exit(0);

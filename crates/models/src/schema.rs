@@ -52,7 +52,7 @@ impl Schema {
         })?;
         let describe = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
-            let place = if path.is_empty() { "the whole".to_owned() } else { path };
+            let place = if path.is_empty() { "the top level".to_owned() } else { path };
             truncate(&format!("{place}: {error}"), MAX_ERROR)
         };
         let errors: Vec<String> =

@@ -81,7 +81,7 @@ impl Markdown {
     fn escape_piece(&mut self, piece: &str) -> String {
         let known = std::mem::take(&mut self.last);
         let shown = known.chars().next().map_or(0, |c| escape_text(&c.to_string()).len());
-        let text = known + &piece.replace(['\r', '\u{ad}', '\u{200e}', '\u{200f}'], "");
+        let text = known + &piece.replace(['\r', '\u{ad}', '\u{61c}', '\u{200e}', '\u{200f}'], "");
         let whole = text.strip_suffix(['\u{200c}', '\u{200d}']).unwrap_or(&text);
         let last = whole.char_indices().next_back().map_or(0, |(at, _)| at);
         text[last..].clone_into(&mut self.last);

@@ -232,7 +232,7 @@ fn describe_unknown(call: &Call<'_>, undone: &[UndoPlan]) -> Result<Vec<String>,
         let is_meant = || scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
         is_later && is_new && call.which.file_edit.is_none() && is_meant()
     });
-    let describe = |(_, why)| format!("what commands changed is not taken back: {why}");
+    let describe = |(_, why)| format!("not all that commands did is taken back: {why}");
     Ok(unknown.map(describe).collect())
 }
 

@@ -98,5 +98,6 @@ pub(crate) fn set_server(
     AtomicFile::new(&path).write(changed.as_bytes())?;
     let next = format!("; nagent-mcp list {shown_name} starts it and shows its tools");
     let said = if is_added { ("in", next) } else { ("no longer in", String::new()) };
-    Ok(Report::done(format!("{shown_name} is {} {shown}{}", said.0, said.1)).with("path", shown))
+    let said = format!("{shown_name} is {} {shown}{}\n", said.0, said.1);
+    Ok(Report::wrapped(&said).with("path", shown))
 }

@@ -105,8 +105,8 @@ pub(crate) struct Progress<'a> {
     noted: Vec<String>,
     /// The file that marks that advice was shown in this project. `None`: no advice is shown.
     advised: Option<PathBuf>,
-    /// The last error after which the model was asked again.
-    waited: Option<String>,
+    /// The last error after which the model is asked again, and how often it came.
+    waited: Option<(String, u32)>,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
 }
@@ -174,8 +174,7 @@ impl<'a> Progress<'a> {
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
-                self.waited = None;
-                self.spinner.start("model");
+                self.start_asking();
                 self.emit_event(|| RunEvent::Ask { turn });
             }
             ProgressEvent::Compacting => {
@@ -197,6 +196,7 @@ impl<'a> Progress<'a> {
                 self.end_line();
             }
             ProgressEvent::Replied { turn, usage, cost, verdict } => {
+                self.waited = None;
                 self.emit_event(|| RunEvent::Heard {
                     turn,
                     tokens_in: usage.input,
@@ -235,15 +235,22 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// A wait before the next try.
+    /// A wait before the next try. The same line five times says no more than once.
     fn show_wait(&mut self, seconds: f64, error: String) {
-        // The same line five times says no more than once.
-        if self.waited.as_ref() == Some(&error) && self.spinner.is_shown() {
-            self.spinner.start("model, once more");
-        } else {
-            self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
-        }
-        self.waited = Some(error);
+        let times = match &self.waited {
+            Some((last, times)) if *last == error && self.spinner.is_shown() => times + 1,
+            _ => {
+                self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
+                1
+            }
+        };
+        self.waited = Some((error, times));
+        self.start_asking();
+    }
+
+    fn start_asking(&self) {
+        let tries = self.waited.as_ref().map(|(_, times)| format!("model, try {}", times + 1));
+        self.spinner.start(tries.as_deref().unwrap_or("model"));
     }
 
     /// A command of the user's that starts.

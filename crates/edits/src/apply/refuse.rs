@@ -147,7 +147,7 @@ pub(super) fn refuse_missing(search: &[Line], replace: &[Line], file: &File) -> 
     }
     if let Some(window) = near::nearest(search, file) {
         let (what, lines) = near::describe_difference(search, file, &window);
-        let message = format!("not in the file; {what}. Copy the lines from here:");
+        let message = format!("not in the file; {what}.\nCopy the lines from here:");
         let quotes = match search {
             [only] => quote_near(only.text, file, lines),
             _ => quote_lines(file, lines),

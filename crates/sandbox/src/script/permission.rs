@@ -45,7 +45,7 @@ pub struct Permissions<'a> {
     once: Vec<(Subject, &'static str)>,
     /// The refused requests, each once.
     pub denied: Vec<String>,
-    /// The request that the user refused without a reason, so that nothing else is to be tried.
+    /// The last refusal by a no without a reason: nothing else is to be tried.
     pub refused: Option<String>,
     /// Time spent on questions, which does not count against the time limit.
     pub asked: Duration,
@@ -265,7 +265,7 @@ fn ask_permission(
     let head = tty.format_head(&format!("{} asks", escape_text(who).replace('\n', " ")));
     let question = format!("\n{head}  {}\n", rows.join("\n  "));
     loop {
-        let choices = "  y once, a always, n no [n]: ";
+        let choices = "  y once, a always, n never [n]: ";
         let Some(line) = tty.read_answer(&question, choices, "y", interrupts, None) else {
             tty.write("\n");
             return None;

@@ -118,10 +118,11 @@ impl Thought {
                 return Ok(None);
             }
             ScriptOutcome::End(End::Exit(code)) => Resume::Exited(code),
-            ScriptOutcome::End(End::Threw { .. }) if bridges.permissions.refused.is_some() => {
-                let refused = bridges.permissions.refused.unwrap_or_default();
+            ScriptOutcome::End(End::Threw { message, .. })
+                if bridges.permissions.refused.is_some_and(|it| message.ends_with(&it)) =>
+            {
                 return Err(Problem::failed(format!(
-                    "memory.js ended: {refused}; no model was asked (n with a reason asks one)"
+                    "memory.js ended: {message}; no model was asked (--fresh asks one)"
                 )));
             }
             ScriptOutcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
