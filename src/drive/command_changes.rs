@@ -128,7 +128,7 @@ impl CommandChanges {
     /// Names the files that commands changed, for the user at the end of the run.
     pub fn describe(&self) -> Option<String> {
         let names = (!self.changed.is_empty()).then(|| name_some(&self.changed, SHOWN, ", "))?;
-        let but = if self.has_moved { ", but no commit" } else { "" };
+        let but = if self.has_moved { "; commits and branches stay" } else { "" };
         Some(format!("commands changed {names}; --undo takes that back{but}"))
     }
 

@@ -436,3 +436,11 @@ fn clearing_an_empty_conversation_archives_nothing() {
     sandbox.run(&["-c", "a", "--clear"]).assert_exit(0);
     assert_eq!(sandbox.conversation_paths().len(), 2);
 }
+
+#[test]
+fn the_conversation_of_another_shell_is_found_by_its_process_id() {
+    let sandbox = Sandbox::new().reply(answer("done"));
+    let line = format!("'{NAGENT}' task; '{NAGENT}' --pid $$ --status; :");
+    let run = sandbox.program("setsid", &["-w", "sh", "-c", &line]).run().assert_exit(0);
+    run.stdout_has(&["prompts:1"]);
+}

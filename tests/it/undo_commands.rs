@@ -96,12 +96,16 @@ fn a_run_on_a_terminal_ends_with_the_files_that_its_commands_changed() {
     let said = "commands changed a.txt, new.txt; --undo takes that back";
     let piped = run(&sandbox, "quiet", shell("echo x > new.txt; echo y > a.txt"));
     assert!(!piped.stderr.contains("commands changed"), "{}", piped.stderr);
-    sandbox.llm.push(shell("echo z > new.txt; echo z > a.txt"));
-    sandbox.llm.push(answer("done"));
-    let mut pty = sandbox.cmd(&["go"]).on_pty(160);
-    assert!(pty.wait().success());
-    let shown = pty.screen().join("\n");
-    assert!(shown.contains(said), "{shown}");
+    let commit = "git add a.txt; git -c user.name=a -c user.email=a@x commit -qm 'Change a'";
+    for (more, stays) in [("true", ""), (commit, "; commits and branches stay")] {
+        sandbox.llm.push(shell(&format!("date +%N > new.txt; date +%N > a.txt; {more}")));
+        sandbox.llm.push(answer("done"));
+        let mut pty = sandbox.cmd(&["go"]).on_pty(160);
+        assert!(pty.wait().success());
+        let shown = pty.screen().join("\n");
+        let line = shown.lines().find(|line| line.contains(said)).unwrap_or(&shown);
+        assert!(line.ends_with(&format!("{said}{stays}")), "{shown}");
+    }
 }
 
 #[test]

@@ -96,8 +96,11 @@ pub(crate) fn set_server(
     let changed = servers::set_server(&text, name, definition)
         .map_err(|why| Problem::usage(format!("{shown}: {why}")))?;
     AtomicFile::new(&path).write(changed.as_bytes())?;
-    let next = format!("; nagent-mcp list {shown_name} starts it and shows its tools");
-    let said = if is_added { ("in", next) } else { ("no longer in", String::new()) };
-    let said = format!("{shown_name} is {} {shown}{}\n", said.0, said.1);
+    let next = format!("nagent-mcp list {shown_name} starts it and shows its tools");
+    let said = if is_added {
+        format!("{shown_name} is in {shown}; {next}\n")
+    } else {
+        format!("{shown_name} is no longer in {shown}\n")
+    };
     Ok(Report::wrapped(&said).with("path", shown))
 }

@@ -105,7 +105,7 @@ pub(crate) struct Progress<'a> {
     noted: Vec<String>,
     /// The file that marks that advice was shown in this project. `None`: no advice is shown.
     advised: Option<PathBuf>,
-    /// The last error after which the model is asked again, and how often it came.
+    /// The last error after which the model is asked again, and the number of failures in a row.
     waited: Option<(String, u32)>,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
@@ -237,19 +237,17 @@ impl<'a> Progress<'a> {
 
     /// A wait before the next try. The same line five times says no more than once.
     fn show_wait(&mut self, seconds: f64, error: String) {
-        let times = match &self.waited {
-            Some((last, times)) if *last == error && self.spinner.is_shown() => times + 1,
-            _ => {
-                self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
-                1
-            }
-        };
-        self.waited = Some((error, times));
+        let (last, failures) = self.waited.take().unwrap_or_default();
+        if last != error || !self.spinner.is_shown() {
+            self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
+        }
+        self.waited = Some((error, failures + 1));
         self.start_asking();
     }
 
     fn start_asking(&self) {
-        let tries = self.waited.as_ref().map(|(_, times)| format!("model, try {}", times + 1));
+        let tries =
+            self.waited.as_ref().map(|(_, failures)| format!("model, try {}", failures + 1));
         self.spinner.start(tries.as_deref().unwrap_or("model"));
     }
 

@@ -45,8 +45,8 @@ pub struct Permissions<'a> {
     once: Vec<(Subject, &'static str)>,
     /// The refused requests, each once.
     pub denied: Vec<String>,
-    /// The last refusal by a no without a reason: nothing else is to be tried.
-    pub refused: Option<String>,
+    /// Whether the user said no without a reason: nothing else is to be tried.
+    pub said_no: bool,
     /// Time spent on questions, which does not count against the time limit.
     pub asked: Duration,
 }
@@ -88,7 +88,7 @@ impl<'a> Permissions<'a> {
             interrupts,
             once: Vec::new(),
             denied: Vec::new(),
-            refused: None,
+            said_no: false,
             asked: Duration::ZERO,
         }
     }
@@ -169,9 +169,8 @@ impl<'a> Permissions<'a> {
             }
             Some(Answer::No(reason)) if reason.is_empty() => {
                 self.store(request, Approval::Deny);
-                let message = self.refuse(name, subject.text(), "the user said no");
-                self.refused = Some(message.clone());
-                Err(message)
+                self.said_no = true;
+                Err(self.refuse(name, subject.text(), "the user said no"))
             }
             // A refusal with a reason is for this time only: the script may do it differently.
             Some(Answer::No(reason)) => {

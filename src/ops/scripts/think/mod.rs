@@ -118,9 +118,7 @@ impl Thought {
                 return Ok(None);
             }
             ScriptOutcome::End(End::Exit(code)) => Resume::Exited(code),
-            ScriptOutcome::End(End::Threw { message, .. })
-                if bridges.permissions.refused.is_some_and(|it| message.ends_with(&it)) =>
-            {
+            ScriptOutcome::End(End::Threw { message, .. }) if bridges.permissions.said_no => {
                 return Err(Problem::failed(format!(
                     "memory.js ended: {message}; no model was asked (--fresh asks one)"
                 )));
