@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::change_report::{FileVersion, VersionPair};
-use super::spinner::{LIVE_LINES, Spinner};
+use super::spinner::{LIVE_LINES, Spinner, Tries};
 use crate::drive::{OutputNow, ProgressEvent};
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::Invocation;
@@ -105,8 +105,7 @@ pub(crate) struct Progress<'a> {
     noted: Vec<String>,
     /// The file that marks that advice was shown in this project. `None`: no advice is shown.
     advised: Option<PathBuf>,
-    /// The last error after which the model is asked again, and the number of failures in a row.
-    waited: Option<(String, u32)>,
+    tries: Tries,
     /// The last diff that was shown.
     pub(crate) shown_diff: Option<String>,
 }
@@ -150,7 +149,7 @@ impl<'a> Progress<'a> {
             gap: (output == ProgressOutput::Rows && is_terminal && is_text).then_some(false),
             noted: Vec::new(),
             advised: if call.shows_progress || args.lines { advised_mark(call) } else { None },
-            waited: None,
+            tries: Tries::default(),
             shown_diff: None,
         }
     }
@@ -174,7 +173,7 @@ impl<'a> Progress<'a> {
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
-                self.start_asking();
+                self.spinner.start(&self.tries.name());
                 self.emit_event(|| RunEvent::Ask { turn });
             }
             ProgressEvent::Compacting => {
@@ -196,7 +195,7 @@ impl<'a> Progress<'a> {
                 self.end_line();
             }
             ProgressEvent::Replied { turn, usage, cost, verdict } => {
-                self.waited = None;
+                self.tries = Tries::default();
                 self.emit_event(|| RunEvent::Heard {
                     turn,
                     tokens_in: usage.input,
@@ -235,20 +234,12 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// A wait before the next try. The same line five times says no more than once.
+    /// A wait before the next try.
     fn show_wait(&mut self, seconds: f64, error: String) {
-        let (last, failures) = self.waited.take().unwrap_or_default();
-        if last != error || !self.spinner.is_shown() {
-            self.emit_always(&RunEvent::Wait { seconds, error: error.clone() });
+        if self.tries.add(&error) || !self.spinner.is_shown() {
+            self.emit_always(&RunEvent::Wait { seconds, error });
         }
-        self.waited = Some((error, failures + 1));
-        self.start_asking();
-    }
-
-    fn start_asking(&self) {
-        let tries =
-            self.waited.as_ref().map(|(_, failures)| format!("model, try {}", failures + 1));
-        self.spinner.start(tries.as_deref().unwrap_or("model"));
+        self.spinner.start(&self.tries.name());
     }
 
     /// A command of the user's that starts.

@@ -28,6 +28,29 @@ const PACE: Duration = Duration::from_millis(100);
 pub const LIVE_LINES: usize = 3;
 const PICTURES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
+/// The tries of a request. The same error five times says no more than once, so the line counts them.
+#[derive(Debug, Default)]
+pub struct Tries {
+    error: String,
+    failures: u32,
+}
+
+impl Tries {
+    /// Counts a failure. Whether its error is another one than the last.
+    pub fn add(&mut self, error: &str) -> bool {
+        self.failures += 1;
+        std::mem::replace(&mut self.error, error.to_owned()) != error
+    }
+
+    /// The name of the work: `model`, later `model, try 2`.
+    pub fn name(&self) -> String {
+        match self.failures {
+            0 => "model".to_owned(),
+            failures => format!("model, try {}", failures + 1),
+        }
+    }
+}
+
 /// The line. Where it is not shown, it does nothing.
 #[derive(Debug)]
 pub struct Spinner {

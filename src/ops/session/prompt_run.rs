@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::start::{NAME, Session};
 use super::tools::error_of;
 use crate::ops::run::question::ask_about_action;
-use crate::ops::screen::spinner::Spinner;
+use crate::ops::screen::spinner::{Spinner, Tries};
 use crate::out::{self, Answer};
 use conversation::exit::{Exit, Signal};
 use conversation::problem::Problem;
@@ -53,7 +53,7 @@ impl Session {
         let mut document = Map::new();
         // The number of the action that the user was asked about.
         let mut asked = 0;
-        let mut is_answering = false;
+        let (mut is_answering, mut tries) = (false, Tries::default());
         while let Some(line) = self.next_line(&mut child, &mut keys, &spinner, is_answering) {
             let Some((children, mut event)) = RunEvent::from_line(&line) else {
                 is_answering = false;
@@ -65,6 +65,14 @@ impl Session {
             match event {
                 RunEvent::Begin(_) => continue,
                 RunEvent::Text { .. } if !self.is_streaming => continue,
+                RunEvent::Heard { .. } => tries = Tries::default(),
+                RunEvent::Wait { ref error, .. } if children.is_empty() => {
+                    let is_new = tries.add(error);
+                    if !is_new && spinner.is_shown() {
+                        spinner.start(&tries.name());
+                        continue;
+                    }
+                }
                 _ if children.is_empty() && !self.args.verbose => event.shorten(asked),
                 _ => {}
             }
@@ -85,7 +93,7 @@ impl Session {
                     asked = self.answer_question(start, &mut child);
                     keys = read_keys();
                 }
-                RunEvent::Ask { .. } => spinner.start("model"),
+                RunEvent::Ask { .. } | RunEvent::Wait { .. } => spinner.start(&tries.name()),
                 RunEvent::Compact => spinner.start("compacting the conversation"),
                 RunEvent::Output { shown, lines_before, .. } => {
                     spinner.show_output(&children, shown, *lines_before);
