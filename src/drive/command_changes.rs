@@ -36,6 +36,8 @@ pub struct CommandChanges {
     spans: Vec<(Duration, Option<Duration>)>,
     /// The files that undo takes back, as the user would name them.
     changed: Vec<String>,
+    /// The files that it does not.
+    left: Vec<String>,
     /// Whether `HEAD` moved.
     has_moved: bool,
 }
@@ -105,12 +107,17 @@ impl CommandChanges {
         logged.retain(|it| it.run == log.run);
         let begun = logged.iter().position(is_begin).unwrap_or(0);
         let outputs = context.root.outputs_folder();
+        let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
         let (events, mut why) = match changes {
-            Ok(changes) => self.sort_changes(&outputs, changes, &logged, begun)?,
+            Ok(changes) => {
+                let (events, left) = self.sort_changes(&outputs, changes, &logged, begun)?;
+                self.left = left.iter().map(|it| name(it)).collect();
+                (events, describe_left(&left))
+            }
             Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
         };
         for (path, event) in events {
-            self.changed.push(quote_name(path.strip_prefix(&context.folder).unwrap_or(&path)));
+            self.changed.push(name(&path));
             log.append(&path, event)?;
         }
         let (_, moves) = git::read_head_log(&top, self.head_log);
@@ -127,25 +134,30 @@ impl CommandChanges {
 
     /// Names the files that commands changed, for the user at the end of the run.
     pub fn describe(&self) -> Option<String> {
-        let names = (!self.changed.is_empty()).then(|| name_some(&self.changed, SHOWN, ", "))?;
+        let name = |it: &[String]| (!it.is_empty()).then(|| name_some(it, SHOWN, ", "));
         let but = if self.has_moved { "; commits and branches stay" } else { "" };
-        Some(format!("commands changed {names}; --undo takes that back{but}"))
+        let changed = name(&self.changed)
+            .map(|names| format!("commands changed {names}; --undo takes that back{but}"));
+        let left = name(&self.left)
+            .map(|names| format!("--undo does not take back what commands did to {names}"));
+        let notes: Vec<String> = changed.into_iter().chain(left).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// The changes of commands, whose contents before are stored, and why these are not all. The first `begun` lines of the
-    /// log are older than the snapshot.
+    /// The changes of commands, whose contents before are stored, and the files that undo cannot take back. The first `begun`
+    /// lines of the log are older than the snapshot.
     fn sort_changes(
         &self,
         outputs: &Path,
         changes: Vec<TreeChange>,
         logged: &[ChangeLogEntry],
         begun: usize,
-    ) -> Result<(Vec<(PathBuf, FileEvent)>, String)> {
+    ) -> Result<(Vec<(PathBuf, FileEvent)>, Vec<PathBuf>)> {
         let (mut events, mut left, mut stored) = (Vec::new(), Vec::new(), Vec::new());
         for change in changes {
             match self.find_event(&change, &list_writes(logged, &change.path), begun) {
                 None => {}
-                Some(Err(())) => left.push(quote_name(&change.path)),
+                Some(Err(())) => left.push(change.path),
                 Some(Ok(event)) => {
                     if let Some((Some(content), _)) = change.before {
                         stored.push(fs::store_output_unsynced(outputs, &content)?);
@@ -155,9 +167,7 @@ impl CommandChanges {
             }
         }
         fs::sync_outputs(outputs, &stored)?;
-        let what = "something else changed these, too, or commands changed more than their content";
-        let why = (!left.is_empty()).then(|| format!("{what}: {}", name_some(&left, NAMED, ", ")));
-        Ok((events, why.unwrap_or_default()))
+        Ok((events, left))
     }
 
     /// The line of the log for a change; an error if undo cannot take it back. `None` if the user made it, or the writes of
@@ -215,6 +225,16 @@ impl CommandChanges {
         }
         format!("{why:#}; changed while commands ran: {}{more}", name_some(&names, NAMED, ", "))
     }
+}
+
+/// Says why these files are not taken back; empty if there are none.
+fn describe_left(left: &[PathBuf]) -> String {
+    let names: Vec<String> = left.iter().map(quote_name).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let what = "something else changed these, too, or commands changed more than their content";
+    format!("{what}: {}", name_some(&names, NAMED, ", "))
 }
 
 /// The changes of a file by this run that the log has: the number of the line, and the states before and after.

@@ -43,7 +43,7 @@ pub struct UndoArgs {
         value_name = "N",
         num_args = 0..=1,
         default_missing_value = "1",
-        value_parser = parse_count,
+        value_parser = parse_runs,
         help_heading = "Undo",
         conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
     )]
@@ -54,6 +54,11 @@ pub struct UndoArgs {
     /// Undo even if a file has changed since; its content is saved first
     #[arg(long, requires = "undo", conflicts_with = "list", help_heading = "Undo")]
     pub force: bool,
+}
+
+fn parse_runs(text: &str) -> Result<u64, String> {
+    let why = "give a number of runs; nagent-file-edit FILE --undo is for one file";
+    parse_count(text).map_err(|_| why.to_owned())
 }
 
 /// The digits that identify a run.

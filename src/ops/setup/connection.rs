@@ -351,7 +351,7 @@ pub(crate) fn no_provider() -> Problem {
     let last = variables.pop().unwrap_or_default();
     let message = format!(
         "no API key found: set {} or {last}, or start Ollama\n\
-         To try it without one: make demo, in nagent's source. More: nagent --list-providers, nagent --doctor",
+         nagent --list-providers has all, and nagent --doctor checks your setup",
         variables.join(", ")
     );
     Problem { kind: ProblemKind::NoCredential, ..Problem::usage(message) }
