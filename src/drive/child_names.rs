@@ -7,6 +7,7 @@ use conversation::format::file::Piece;
 use sys::conversation_file::ConversationFile;
 use sys::fs;
 use sys::root::{self, Root};
+use view::overview::is_id;
 
 /// The conversation of the child that its parent calls `name`. `pieces` is the parent's text.
 pub(super) fn choose_conversation(
@@ -29,13 +30,6 @@ pub(super) fn choose_conversation(
         }
         number += 1;
     }
-}
-
-/// The original of a fork, by its name: the fork is the same run, and continues its children.
-fn fork_origin(name: &str) -> Option<&str> {
-    let (origin, id) = name.rsplit_once('-')?;
-    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then_some(origin)
 }
 
 /// The conversation that the last result of this child names.
@@ -63,7 +57,9 @@ pub fn was_started_by(root: &Root, child: &str, parent: &str) -> Result<bool> {
     let pieces = conversation.pieces();
     let prompts = pieces.iter().filter(|piece| piece.name() == Some("user-prompt"));
     let mut from = prompts.filter_map(|prompt| prompt.get("from"));
-    let is_it = |from: &str| from == parent || Some(from) == fork_origin(parent);
+    // A fork is the same run as its original, and continues its children.
+    let origin = parent.rsplit_once('-').filter(|(_, id)| id.len() == 32 && is_id(id));
+    let is_it = |from: &str| from == parent || origin.is_some_and(|(origin, _)| from == origin);
     Ok(pieces.is_empty() || from.any(is_it))
 }
 

@@ -109,16 +109,23 @@ impl CommandChanges {
         let outputs = context.root.outputs_folder();
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
         let (events, mut why) = match changes {
-            Ok(changes) => {
-                let (events, left) = self.sort_changes(&outputs, changes, &logged, begun)?;
-                self.left = left.iter().map(|it| name(it)).collect();
-                (events, describe_left(&left))
-            }
+            Ok(changes) => (self.sort_changes(&outputs, changes, &logged, begun)?, String::new()),
             Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
         };
+        let mut left = Vec::new();
         for (path, event) in events {
+            let Some(event) = event else {
+                self.left.push(name(&path));
+                left.push(quote_name(&path));
+                continue;
+            };
             self.changed.push(name(&path));
             log.append(&path, event)?;
+        }
+        if !left.is_empty() {
+            let what =
+                "something else changed these, too, or commands changed more than their content";
+            why = format!("{what}: {}", name_some(&left, NAMED, ", "));
         }
         let (_, moves) = git::read_head_log(&top, self.head_log);
         self.has_moved = !moves.is_empty();
@@ -144,30 +151,26 @@ impl CommandChanges {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// The changes of commands, whose contents before are stored, and the files that undo cannot take back. The first `begun`
-    /// lines of the log are older than the snapshot.
+    /// The changes of commands, whose contents before are stored; without an event those that undo cannot take back. The
+    /// first `begun` lines of the log are older than the snapshot.
     fn sort_changes(
         &self,
         outputs: &Path,
         changes: Vec<TreeChange>,
         logged: &[ChangeLogEntry],
         begun: usize,
-    ) -> Result<(Vec<(PathBuf, FileEvent)>, Vec<PathBuf>)> {
-        let (mut events, mut left, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+    ) -> Result<Vec<(PathBuf, Option<FileEvent>)>> {
+        let (mut events, mut stored) = (Vec::new(), Vec::new());
         for change in changes {
-            match self.find_event(&change, &list_writes(logged, &change.path), begun) {
-                None => {}
-                Some(Err(())) => left.push(change.path),
-                Some(Ok(event)) => {
-                    if let Some((Some(content), _)) = change.before {
-                        stored.push(fs::store_output_unsynced(outputs, &content)?);
-                    }
-                    events.push((change.path, event));
-                }
+            let writes = list_writes(logged, &change.path);
+            let Some(event) = self.find_event(&change, &writes, begun) else { continue };
+            if let (Ok(_), Some((Some(content), _))) = (&event, &change.before) {
+                stored.push(fs::store_output_unsynced(outputs, content)?);
             }
+            events.push((change.path, event.ok()));
         }
         fs::sync_outputs(outputs, &stored)?;
-        Ok((events, left))
+        Ok(events)
     }
 
     /// The line of the log for a change; an error if undo cannot take it back. `None` if the user made it, or the writes of
@@ -225,16 +228,6 @@ impl CommandChanges {
         }
         format!("{why:#}; changed while commands ran: {}{more}", name_some(&names, NAMED, ", "))
     }
-}
-
-/// Says why these files are not taken back; empty if there are none.
-fn describe_left(left: &[PathBuf]) -> String {
-    let names: Vec<String> = left.iter().map(quote_name).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    let what = "something else changed these, too, or commands changed more than their content";
-    format!("{what}: {}", name_some(&names, NAMED, ", "))
 }
 
 /// The changes of a file by this run that the log has: the number of the line, and the states before and after.

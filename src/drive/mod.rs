@@ -35,6 +35,6 @@ pub mod truncate;
 pub use child_names::was_started_by;
 pub use commands::ShellRules;
 pub use progress_event::{OutputNow, ProgressEvent};
-pub use result_block::{fence_word, format_block};
+pub use result_block::{format_block, random_word};
 pub use run::{describe_compaction, fork_block, run};
 pub use runner::Runner;

@@ -30,11 +30,11 @@ pub fn format_block(block: &Block) -> String {
     let tag_names: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
     let mut hash = (block.name == "initial_context")
         .then(|| fs::sha256(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
-    let text = block.format(&tag_names, &mut || hash.take().unwrap_or_else(fence_word));
+    let text = block.format(&tag_names, &mut || hash.take().unwrap_or_else(random_word));
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
-/// A random word for a fence.
-pub fn fence_word() -> String {
+/// Twelve random hexadecimal digits: a word for a fence, a run, or the name of a conversation.
+pub fn random_word() -> String {
     uuid::Uuid::new_v4().simple().to_string()[..12].to_owned()
 }

@@ -96,10 +96,6 @@ impl FileError {
         );
         Self::new(problem, "read it again first").because(Reason::Changed)
     }
-
-    pub(super) fn interrupted_read(path: &Path) -> Self {
-        Self::new(format!("reading {} was interrupted", quote_name(path)), "")
-    }
 }
 
 impl fmt::Display for FileError {

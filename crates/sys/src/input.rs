@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::fs::{copy_file, empty_folder, read_bytes};
+use super::fs::{empty_folder, read_bytes};
 use super::interrupt::Interrupts;
 use super::stdin;
 use conversation::problem::Problem;
@@ -67,14 +67,6 @@ impl InputFile {
     /// Whether it is a copy of a stream.
     pub fn is_copy(&self) -> bool {
         self.folder.is_some()
-    }
-
-    /// Copies it to a new file for its owner alone, where it stays.
-    ///
-    /// # Errors
-    /// The path is taken, or cannot be written.
-    pub fn save_copy(&self, to: &Path) -> Result<(), Problem> {
-        Ok(copy_file(&self.path, to)?)
     }
 
     /// Reads it as text. `None` if the file does not exist.

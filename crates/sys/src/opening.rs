@@ -55,11 +55,6 @@ impl Opened {
         self.old.is_some()
     }
 
-    /// The present file, open for reading.
-    pub fn file(&self) -> Option<&File> {
-        self.old.as_ref().map(|(file, _)| file)
-    }
-
     /// The size of the file when it was opened; 0 if it does not exist.
     pub fn bytes(&self) -> u64 {
         self.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0))

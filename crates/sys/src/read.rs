@@ -158,7 +158,8 @@ impl ChunkReader<'_> {
     /// Reads the next chunk and returns its length; 0 at the end. A NUL byte in it is an error.
     fn read_chunk(&mut self) -> Result<usize, FileError> {
         if (self.stop)() {
-            return Err(FileError::interrupted_read(self.path));
+            let problem = format!("reading {} was interrupted", quote_name(self.path));
+            return Err(FileError::new(problem, ""));
         }
         let count = loop {
             match self.file.read(&mut self.buffer) {

@@ -1,11 +1,11 @@
 //! Finds out which conversation a call is about.
 
+use crate::drive;
 use crate::ops::conversations::find_continued;
 use crate::ops::files::file_conversation;
 use crate::ops::run::call::Call;
 use conversation::problem::Problem;
 use sys::{legacy, root};
-use view::overview::NEW_DIGITS;
 
 /// The call with the name of its conversation.
 pub fn with_name(mut call: Call<'_>) -> Result<Call<'_>, Problem> {
@@ -56,8 +56,7 @@ fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
 
 /// A name for the conversation of a run with `--new`.
 pub fn new_name() -> String {
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    format!("new-{}", &id[..NEW_DIGITS])
+    format!("new-{}", drive::random_word())
 }
 
 /// Moves a conversation that an older tool left in the root itself.

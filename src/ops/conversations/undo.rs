@@ -43,7 +43,7 @@ pub struct UndoArgs {
         value_name = "N",
         num_args = 0..=1,
         default_missing_value = "1",
-        value_parser = parse_runs,
+        value_parser = parse_count,
         help_heading = "Undo",
         conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
     )]
@@ -56,20 +56,12 @@ pub struct UndoArgs {
     pub force: bool,
 }
 
-fn parse_runs(text: &str) -> Result<u64, String> {
-    let why = "give a number of runs; nagent-file-edit FILE --undo is for one file";
-    parse_count(text).map_err(|_| why.to_owned())
-}
-
-/// The digits that identify a run.
-const RUN_DIGITS: usize = 12;
-
 /// The log of a run that starts. The changes of processes that it starts count as its own.
 pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     let inherited = call.env.get(env::RUN).filter(|_| call.delegated);
     let inherited = inherited.and_then(|run| serde_json::from_str(run).ok());
     let StartedBy { run, shell, task } = inherited.unwrap_or_else(|| StartedBy {
-        run: uuid::Uuid::new_v4().simple().to_string()[..RUN_DIGITS].to_owned(),
+        run: drive::random_word(),
         shell: call.env.shell_conversation(call.which.pid),
         ..StartedBy::default()
     });

@@ -60,7 +60,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     if route == FileRoute::Text {
         block = block.body(String::from_utf8_lossy(&bytes).trim_end_matches('\n'));
     }
-    let text = block.format(&[], &mut drive::fence_word);
+    let text = block.format(&[], &mut drive::random_word);
     let parts = vec![text.trim_end(), args.prompt.as_str()];
     let mut ask =
         settings.build_request(model, None, vec![RequestMessage { role: Role::User, parts }]);

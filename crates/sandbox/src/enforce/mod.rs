@@ -301,8 +301,7 @@ impl Sandbox {
                 folder.display()
             );
         }
-        policy.writable.extend(self.paths.make_caches());
-        policy.private.extend(self.paths.make_private());
+        self.paths.add_folders(&mut policy);
         // A command may have added a submodule or a working tree.
         policy.read_only.extend(executed_paths(&self.paths.repositories));
         let missing = |folder: &Path| {

@@ -187,25 +187,17 @@ impl PolicyPaths {
 }
 
 impl PolicyPaths {
-    /// The caches, made where they are missing. One that cannot be made, or whose link leads to more than a cache, is
-    /// left out.
-    pub(super) fn make_caches(&self) -> Vec<PathBuf> {
-        self.make_folders(&self.caches)
-    }
-
-    /// The private folders, which are mounted over existing ones.
-    pub(super) fn make_private(&self) -> Vec<PathBuf> {
-        self.make_folders(&self.private)
-    }
-
-    fn make_folders(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+    /// Adds the caches and the private folders, made where they are missing. One that cannot be made, or whose link leads
+    /// to more than a cache, is left out.
+    pub(super) fn add_folders(&self, policy: &mut SandboxPolicy) {
         let make = |path: &PathBuf| {
             sys::fs::create_private_folder(path).ok()?;
             let real = fs::canonicalize(path).ok()?;
             let holds_more = self.outer.iter().any(|outer| outer.starts_with(&real));
             (!holds_more && real.is_dir()).then_some(real)
         };
-        paths.iter().filter_map(make).collect()
+        policy.writable.extend(self.caches.iter().filter_map(make));
+        policy.private.extend(self.private.iter().filter_map(make));
     }
 }
 

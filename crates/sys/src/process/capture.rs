@@ -22,8 +22,6 @@ pub struct Captured {
     pub lines: u64,
     /// Number of bytes between head and tail, which are in the file only.
     pub left_out: u64,
-    /// Whether the whole output is UTF-8.
-    pub valid_utf8: bool,
     /// The file with the whole output, `{folder}/{sha256}.txt`, already synced. There is one when
     /// bytes were left out, or some are not UTF-8 or are NUL.
     pub spooled: Option<PathBuf>,
@@ -191,7 +189,6 @@ impl Capture {
             tail: self.tail,
             bytes: self.bytes,
             lines: self.line_feeds + u64::from(self.ends_open),
-            valid_utf8,
             spooled,
             spool_error: self.spool_error,
         }

@@ -19,7 +19,7 @@ pub(super) struct AgentSettings {
     model: Option<String>,
     base_url: Option<String>,
     /// The variable with the provider's credential, and its value with the place that it came from.
-    key: Option<(&'static str, (String, String))>,
+    pub(super) key: Option<(&'static str, (String, String))>,
     /// Maximum number of tokens in a reply.
     pub(super) max_tokens: Option<u64>,
     /// Maximum number of requests in the run.
@@ -121,13 +121,6 @@ impl AgentSettings {
             home.folder.join("agents").display()
         );
         Problem { hint, ..problem }
-    }
-
-    /// Sets the credential in a copy of the environment, where the provider looks for it.
-    pub(super) fn set_key(&self, env: &mut Env) {
-        if let Some((variable, (key, source))) = &self.key {
-            env.set_from(variable, key, source);
-        }
     }
 
     /// The flags for the model; those that were given win.

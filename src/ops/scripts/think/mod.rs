@@ -212,7 +212,9 @@ impl Thought {
         let id = uuid::Uuid::new_v4().simple();
         let name = format!("thought-{}-{id}", root::name_part(&self.name));
         let which = ConversationArgs { conversation: Some(name), ..ConversationArgs::default() };
-        settings.set_key(&mut env);
+        if let Some((variable, (key, source))) = &settings.key {
+            env.set_from(variable, key, source);
+        }
         let in_force = Settings::resolve_run(&args, &env)
             .map_err(|problem| settings.explain(problem, &self.home))?
             .for_script(settings.max_tokens);
