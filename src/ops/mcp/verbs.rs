@@ -8,6 +8,7 @@ use super::find_servers;
 use crate::mcp::arguments::{describe_tool, list_line};
 use crate::mcp::host::{Host, Request, VARIABLE, ask};
 use crate::mcp::result::format_result;
+use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::flags::parse_seconds;
 use crate::out::{self, Report};
 use conversation::exit::{Exit, Signal};
@@ -62,7 +63,9 @@ impl World {
 
     /// Asks the process of the run that this command is a part of, or the one that keeps this server, or one of its own.
     fn ask(&self, server: Option<&str>, request: &Request) -> Result<Value, Problem> {
-        let on_note = &mut |note: &str| out::print_line(note);
+        let spinner = Spinner::new(true);
+        spinner.start("server");
+        let on_note = &mut |note: &str| spinner.print_above(|| out::print_line(note));
         if self.env.get(VARIABLE).is_some() {
             let host = Host::inherited(&self.env).ok_or_else(|| {
                 Problem::failed(format!(
