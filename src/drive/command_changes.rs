@@ -13,7 +13,7 @@ use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{ChangeLogEntry, FileEvent, NO_FILE, list_unknown};
 use history::git;
 use history::git::snapshot::{self, Snapshot, TreeChange, Version};
-use sandbox::automatic_files::search;
+use sandbox::automatic_files::{ChangedFiles, search};
 use sys::change_log::{self, ChangeLog};
 use sys::names::name_some;
 use sys::{clock, file_stamp, fs, lock};
@@ -86,6 +86,8 @@ impl CommandChanges {
     /// Records what the commands changed, at the end of the run.
     pub(super) fn finish(&mut self, context: &RunContext<'_>, log: &ChangeLog) -> Result<()> {
         let Some((top, before)) = self.begun.take() else { return Ok(()) };
+        let inside =
+            before.as_ref().map_or_else(|_| Vec::new(), |it| snapshot::list_repositories(&top, it));
         let changes = before.and_then(|before| snapshot::compare(&context.root, &top, before));
         let is_same = changes.as_ref().is_ok_and(Vec::is_empty);
         let mut logged = if is_same { Vec::new() } else { change_log::read_log(&context.root)? };
@@ -108,11 +110,15 @@ impl CommandChanges {
         let begun = logged.iter().position(is_begin).unwrap_or(0);
         let outputs = context.root.outputs_folder();
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
-        let (events, mut why) = match changes {
-            Ok(changes) => (self.sort_changes(&outputs, changes, &logged, begun)?, String::new()),
-            Err(why) => (Vec::new(), self.name_changed(&top, &logged, &why)),
+        let (events, left, mut why) = match changes {
+            Ok(changes) => {
+                let events = self.sort_changes(&outputs, changes, &logged, begun)?;
+                (events, self.find_changed(&inside, Vec::new(), &logged).paths, String::new())
+            }
+            Err(why) => (Vec::new(), Vec::new(), self.name_changed(&top, &logged, &why)),
         };
-        let mut left = Vec::new();
+        self.left = left.iter().map(|it| name(it)).collect();
+        let mut left: Vec<String> = left.iter().map(quote_name).collect();
         for (path, event) in events {
             let Some(event) = event else {
                 self.left.push(name(&path));
@@ -123,8 +129,7 @@ impl CommandChanges {
             log.append(&path, event)?;
         }
         if !left.is_empty() {
-            let what =
-                "something else changed these, too, or commands changed more than their content";
+            let what = "these are links or modes, in a repository inside, or changed by something else, too";
             why = format!("{what}: {}", name_some(&left, NAMED, ", "));
         }
         let (_, moves) = git::read_head_log(&top, self.head_log);
@@ -215,12 +220,25 @@ impl CommandChanges {
         self.spans.iter().any(|(from, to)| changed >= *from && to.is_none_or(|to| changed <= to))
     }
 
+    /// What changed below these folders while commands ran, and not by tags. `own`: what did besides.
+    fn find_changed(
+        &self,
+        folders: &[PathBuf],
+        own: Vec<PathBuf>,
+        logged: &[ChangeLogEntry],
+    ) -> ChangedFiles {
+        let is_meant = |path: &Path| {
+            !path.ends_with(".git")
+                && self.was_last_to_change(path)
+                && list_writes(logged, path).is_empty()
+        };
+        search(folders, own, &|name| name != ".git", &is_meant)
+    }
+
     /// Names what changed in a tree while commands ran, and says why it is not taken back; empty if nothing changed.
     fn name_changed(&self, top: &PathBuf, logged: &[ChangeLogEntry], why: &Error) -> String {
-        let is_meant =
-            |path: &Path| self.was_last_to_change(path) && list_writes(logged, path).is_empty();
-        let own = [top].into_iter().filter(|top| is_meant(top)).cloned().collect();
-        let found = search(slice::from_ref(top), own, &|name| name != ".git", &is_meant);
+        let own = [top].into_iter().filter(|top| self.was_last_to_change(top)).cloned().collect();
+        let found = self.find_changed(slice::from_ref(top), own, logged);
         let names: Vec<String> = found.paths.iter().map(quote_name).collect();
         let more = if found.is_cut { ", and not all of the tree was looked at" } else { "" };
         if names.is_empty() && !found.is_cut {

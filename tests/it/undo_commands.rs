@@ -123,6 +123,46 @@ fn what_cannot_be_taken_back_is_named() {
 }
 
 #[test]
+fn what_commands_changed_in_repositories_inside_is_named() {
+    let sandbox = sandbox().file("inner/f", "one").file("inner/d/same", "");
+    let init = "git init -q inner && cd inner && git add . && git -c user.name=a -c user.email=a@x commit -qm x";
+    sandbox.program("sh", &["-c", init]).run().assert_exit(0);
+    run(&sandbox, "outside", shell("echo x >> a.txt; cat inner/f; git -C inner status"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    run(
+        &sandbox,
+        "inside",
+        shell("echo x >> a.txt; echo two > inner/f; git init -q new; echo n > new/n"),
+    );
+    let undone = take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/inner/f", "/new"]);
+    assert!(!undone.stdout.contains("same"), "{}", undone.stdout);
+    assert_eq!(
+        (sandbox.read("a.txt"), sandbox.read("inner/f")),
+        ("one\ntwo\n".into(), "two\n".into())
+    );
+}
+
+#[test]
+fn nothing_is_restored_through_a_link_that_a_command_made() {
+    for link in ["..", "nowhere", "src"] {
+        let sandbox = sandbox().file("conf/own", "one").file("src/other", "two");
+        run(&sandbox, "swap", shell(&format!("rm -r conf; ln -s {link} conf; echo x >> a.txt")));
+        let before = tree(&sandbox);
+        let said = "conf/own is now reached by a symbolic link";
+        take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", said]);
+        take_back(&sandbox, &["--force"]).assert_exit(1).stderr_has(&[said]);
+        assert_eq!(tree(&sandbox), before, "{link}");
+        assert!(!sandbox.base().join("own").exists(), "{link}");
+        std::fs::remove_file(sandbox.work().join("conf")).unwrap();
+        take_back(&sandbox, &[]);
+        assert_eq!(
+            (sandbox.read("conf/own"), sandbox.read("a.txt")),
+            ("one".into(), "one\ntwo\n".into())
+        );
+    }
+}
+
+#[test]
 fn an_undo_of_many_files_is_one_line_for_the_model() {
     let sandbox = sandbox();
     run(&sandbox, "many", shell("for n in $(seq 30); do echo $n > n$n; done"));
@@ -182,9 +222,7 @@ fn a_file_that_somebody_else_changed_during_the_run_is_named() {
         answer("done").into()
     });
     sandbox.run(&["task"]).assert_exit(0);
-    take_back(&sandbox, &[])
-        .assert_exit(1)
-        .stdout_has(&["something else changed these", "notes.md"]);
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["changed by something else", "notes.md"]);
     assert_eq!(
         (sandbox.read("a.txt"), sandbox.read("notes.md")),
         ("one\ntwo\n".into(), "mine\n".into())
@@ -263,9 +301,9 @@ fn trees_that_git_does_not_know_well() {
         echo d > d/f; git sparse-checkout init --no-cone >&2 || true");
     let before = sandbox.read("a.txt");
     run(&sandbox, "bad tree", shell("echo x > a.txt; echo y >> d/f; echo z >> sub/s; echo n > n"));
-    take_back(&sandbox, &[]).assert_exit(0);
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/sub/s"]);
     assert_eq!((sandbox.read("a.txt"), sandbox.read("d/f")), (before, "d\n".into()));
-    assert_eq!(sandbox.read("sub/s"), "s\nz\n", "a submodule is not looked into");
+    assert_eq!(sandbox.read("sub/s"), "s\nz\n", "what is in a submodule stays");
 }
 
 #[test]

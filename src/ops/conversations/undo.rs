@@ -302,11 +302,18 @@ fn plan_file(
     let root = call.root();
     let name = quote_name(&path);
     let refuse = |message: String| Ok(Err(UndoRefusal { path: path.clone(), message }));
-    if fs::real_path(&path).is_some_and(|real| real != path) {
-        return refuse(format!("{name} is now reached by a symbolic link"));
+    let linked =
+        || format!("{name} is now reached by a symbolic link, which must be removed first");
+    let there = path.ancestors().find(|it| fs::exists(it));
+    if there.is_some_and(|there| fs::real_path(there).is_none_or(|real| real != there)) {
+        return refuse(linked());
     }
     let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
     let mut opened = boundary.open_for_write(&path)?;
+    // It came just now.
+    if opened.path() != path {
+        return refuse(linked());
+    }
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
     opened.executable = oldest.executable == Some(true);

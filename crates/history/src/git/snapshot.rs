@@ -2,7 +2,8 @@
 //! libgit2 compares the tree with an index of nagent's own, as `git status` does it with the user's, so only what changed
 //! since the last time is read. Contents that the user's repository does not have are stored byte for byte in a bare one,
 //! `{root}/snapshots/{hash of the top}.git`. Nothing is written in the user's, not even the time of an object, which
-//! libgit2 renews where it writes one again. Files that `.gitignore` excludes, and repositories inside, are not looked at.
+//! libgit2 renews where it writes one again. Files that `.gitignore` excludes are not looked at, and of
+//! repositories inside it is only known that they are there.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -28,6 +29,7 @@ use sys::root::Root;
 const EXECUTABLE: u32 = 0o100_755;
 const REGULAR: u32 = 0o100_644;
 const LINK: u32 = 0o120_000;
+const REPOSITORY: u32 = 0o160_000;
 
 /// The mode of a file in the tree, and the id of its content. A file that cannot be read has zeros.
 pub type Entry = (u32, Oid);
@@ -75,6 +77,12 @@ pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>
         };
         changed.into_iter().map(change).collect()
     })
+}
+
+/// The repositories inside of the working tree with this top, of which a snapshot has no files.
+pub fn list_repositories(top: &Path, snapshot: &Snapshot) -> Vec<PathBuf> {
+    let is_one = |(_, (mode, _)): &&(Vec<u8>, Entry)| *mode == REPOSITORY;
+    snapshot.iter().filter(is_one).map(|(path, _)| top.join(OsStr::from_bytes(path))).collect()
 }
 
 /// The files that two snapshots do not have alike, before and after.
@@ -148,6 +156,11 @@ impl Store {
                 index.remove(path, 0)?;
             }
             let Some(there) = there.filter(|it| it.is_file() || it.is_symlink()) else {
+                if file.join(".git").exists() {
+                    // Without the slash at the end.
+                    let name = path.components().as_path().as_os_str().as_bytes().to_vec();
+                    unread.push((name, (REPOSITORY, Oid::ZERO_SHA1)));
+                }
                 return Ok(());
             };
             match self.store_file(&file, &there, &mut bytes)? {
