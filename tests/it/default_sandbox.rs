@@ -146,20 +146,25 @@ fn without_a_terminal_no_command_leaves_the_sandbox() {
 #[test]
 fn caches_of_tools_are_writable_but_not_the_programs_in_them() {
     let sandbox = default();
-    std::fs::create_dir_all(sandbox.home().join(".cache/pre-commit")).unwrap();
-    for name in [".cargo/registry", ".npm/_npx", ".npm/_cacache"] {
+    let toolchain = "go/pkg/mod/golang.org/toolchain@1";
+    for name in [".cargo/registry", ".npm/_npx", ".npm/_cacache", ".cache/pre-commit", toolchain] {
         std::fs::create_dir_all(sandbox.home().join(name)).unwrap();
     }
-    let tries = ".cache/x .cargo/registry/x .cache/pre-commit/x .cargo/config.toml .npm/_cacache/x .npm/_npx/x";
+    for name in [".cache/p10k-instant-prompt-me.zsh", "go/pkg/mod/golang.org/x"] {
+        std::fs::write(sandbox.home().join(name), "").unwrap();
+    }
+    let tries = ".cache/x .cargo/registry/x .cache/pre-commit/x .cargo/config.toml .npm/_cacache/x .npm/_npx/x \
+                 .cache/p10k-instant-prompt-me.zsh go/pkg/mod/golang.org/toolchain@1/x go/pkg/mod/golang.org/x";
     sandbox
         .llm
         .push(shell(&format!("for f in {tries}; do echo x 2>/dev/null > ~/$f && echo $f; done")));
     sandbox.llm.push(answer("ok"));
     sandbox.run(&["-c", "c", "task"]).assert_exit(0);
     let body = sandbox.block("nagent-shell-result").body;
-    let made: Vec<&str> = body.lines().filter(|line| line.starts_with('.')).collect();
+    let made: Vec<&str> = body.lines().filter(|line| tries.contains(line)).collect();
     // Of what `npx` runs later, a command has a folder of its own.
-    let expect = [".cache/x", ".cargo/registry/x", ".npm/_cacache/x", ".npm/_npx/x"];
+    let go = "go/pkg/mod/golang.org/x";
+    let expect = [".cache/x", ".cargo/registry/x", ".npm/_cacache/x", ".npm/_npx/x", go];
     assert_eq!(made, expect, "{body}");
     let is_left = |name: &str| sandbox.home().join(".npm").join(name).exists();
     assert!(is_left("_cacache/x") && !is_left("_npx/x"));

@@ -29,7 +29,7 @@ pub enum Group {
     /// Caches in the home folder that commands may write: the path, the program that uses it (`-`: many), and the variable
     /// that names another place for its first folder.
     Cache,
-    /// Programs in such a cache that later commands run: read-only.
+    /// Programs in such a cache that run later: read-only. Columns as for `Cache`; a `*` at the end of a name stands for more.
     Installed,
     /// Programs and state in such a folder that run later: a command gets an empty folder of its own. Columns as for `Cache`.
     Private,

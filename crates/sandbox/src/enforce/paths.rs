@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -163,9 +164,8 @@ impl PolicyPaths {
             _ => Vec::new(),
         };
         let (caches, private) = (list(Group::Cache), list(Group::Private));
-        let installed =
-            names_in(Group::Installed).filter_map(|name| Some(home.as_ref()?.join(name)));
-        policy.read_only.extend(installed.filter(|path| path.exists() && !caches.is_empty()));
+        let installed = list(Group::Installed).into_iter().filter(|path| path.exists());
+        policy.read_only.extend(installed);
         let outer: Vec<PathBuf> = [&tree, &root].into_iter().chain(&home).cloned().collect();
 
         let tmpdir = places.env.get_os("TMPDIR");
@@ -271,8 +271,8 @@ fn too_large(tree: &Path, root: &Path, home: Option<&Path>) -> Option<&'static s
     }
 }
 
-/// Lists the caches or private folders of the table: those that exist, and those of programs that are installed. A variable
-/// may move one.
+/// Lists the caches, or what is in them, of the table: those that exist, and those of programs that are installed. A
+/// variable may move one, and a `*` at the end stands for all names that begin so.
 fn list_of_tools(group: Group, home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
     let cache = |line: &'static str| {
         let mut words = line.split(' ');
@@ -285,7 +285,13 @@ fn list_of_tools(group: Group, home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
         let is_made = || program == "-" || env.find_program(program).exists();
         (path.is_dir() || is_made()).then_some(path)
     };
-    names_in(group).filter_map(cache).collect()
+    let expand = |path: PathBuf| {
+        let Some(start) = path.as_os_str().as_bytes().strip_suffix(b"*") else { return vec![path] };
+        let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        paths.filter(|path| path.as_os_str().as_bytes().starts_with(start)).collect()
+    };
+    names_in(group).filter_map(cache).flat_map(expand).collect()
 }
 
 /// Resolves the folder of a `--write`.
