@@ -191,7 +191,7 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
 }
 
 /// Shows a complete answer as Markdown. Returns whether it was shown.
-fn print_markdown(text: &str) -> bool {
+pub fn print_markdown(text: &str) -> bool {
     let mut view = Markdown::default();
     stdout_has_colours() && write_shown(&(view.push(text, terminal::window()) + &view.end()))
 }

@@ -20,6 +20,7 @@ use super::truncate;
 use conversation::exit::Signal;
 use conversation::format::file::Block;
 use conversation::limits;
+use conversation::reason::Reason;
 use sandbox::enforce::{Sandbox, SandboxedRun};
 use sys::env::{PARENTS, RUN};
 use sys::process::job::{Finished, Job, JobOutcome, StartError};
@@ -231,10 +232,11 @@ impl Commands {
         if !has_run {
             notes.push("the command was not started: the sandbox could not be built".to_owned());
         }
-        if block.get("status") == Some("error") {
-            notes.extend(sandbox.advise(block.body.as_deref().unwrap_or_default()));
-        }
-        (with_notes(block, notes), signal)
+        let has_failed = block.get("status") == Some("error");
+        let advice = sandbox.advise(block.body.as_deref().unwrap_or_default(), has_failed);
+        let reason = advice.is_some().then_some(Reason::Sandbox.name());
+        notes.extend(advice);
+        (with_notes(block.with_some("reason", reason), notes), signal)
     }
 
     fn build_job(
@@ -314,7 +316,7 @@ fn describe_result(
         JobOutcome::Interrupted(signal) => {
             (None, format!("stopped: nagent received {}", signal.name()))
         }
-        JobOutcome::TooMuch => (None, "killed: too much output; print less".to_owned()),
+        JobOutcome::TooMuch => (None, "killed: too much output".to_owned()),
         JobOutcome::Stopped => (None, "ended".to_owned()),
     };
     let why = (!why.is_empty()).then_some(why);

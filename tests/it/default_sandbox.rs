@@ -236,3 +236,22 @@ fn a_conversation_is_edited_by_tags() {
     let text = std::fs::read_to_string(sandbox.root().join("conversations/log")).unwrap();
     assert!(text.contains("hello db2") && !text.contains("hello web3"), "{text}");
 }
+
+#[test]
+fn what_the_sandbox_denied_is_explained_to_the_model_and_said_to_the_person() {
+    let sandbox = default();
+    for (command, is_said) in [("touch ~/x", true), ("touch ~/x || true", false)] {
+        sandbox.llm.push(shell(command));
+        sandbox.llm.push(answer("ok"));
+        let shown = sandbox.cmd(&["-c", "c", "task"]).on_terminal(80).run().assert_exit(0).stdout;
+        assert!(
+            shown.contains("Read-only file system") && !shown.contains("lets commands"),
+            "{shown}"
+        );
+        assert_eq!(shown.contains("the sandbox may have stopped it"), is_said, "{shown}");
+        let results = sandbox.blocks_of("nagent-shell-result");
+        let last = results.last().unwrap();
+        assert!(last.body.contains("[the sandbox lets commands write only"), "{}", last.body);
+        assert_eq!(last.get("reason"), "sandbox");
+    }
+}

@@ -25,7 +25,7 @@ fn without_a_key_two_short_lines_say_what_to_do() {
             "{}",
             lines[0]
         );
-        assert!(lines[1].contains("make demo"), "{}", lines[1]);
+        assert!(lines[1].contains("nagent --doctor"), "{}", lines[1]);
         assert!(lines.iter().all(|line| line.chars().count() < 130), "{lines:?}");
         let left = std::fs::read_dir(sandbox.root()).unwrap().count();
         assert_eq!(left, 0, "nothing is created");

@@ -38,7 +38,7 @@ fn nagent_alone_on_a_terminal_opens_a_session() {
     expect_last(&pty, "»");
     let shown = screen(&pty);
     assert_eq!(shown[1..2], ["continues c"]);
-    assert_eq!(shown[3..], ["> first", "", "[turn 1]", "one", "", "»"]);
+    assert_eq!(shown[3..], ["│ first", "", "[turn 1]", "one", "", "»"]);
     prompt(&mut pty, "» ", "second");
     assert_eq!(prompts(&sandbox), ["first", "second"]);
     // What asks for something else does that.
@@ -85,7 +85,7 @@ fn a_long_exchange_is_cut() {
     sandbox.run(&["-c", "c", "\x1b[2Jask"]).assert_exit(0);
     let pty = start(&sandbox, &["-c", "c"], "» ");
     let shown = screen(&pty);
-    assert!(shown.contains(&"> \\u{1b}[2Jask".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"│ \\u{1b}[2Jask".to_owned()), "{shown:?}");
     assert!(shown.contains(&"… 28 more lines (/show)".to_owned()), "{shown:?}");
 }
 

@@ -20,6 +20,8 @@ pub enum Reason {
     Declined,
     /// nagent's list of stopped commands has the command.
     Stopped,
+    /// A command's output looks as if the sandbox had denied it something.
+    Sandbox,
     /// The content exceeds a size limit.
     TooLarge,
     /// The model has not read a file that it would replace.
@@ -27,7 +29,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    const NAMES: [(Self, &str); 9] = [
+    const NAMES: [(Self, &str); 10] = [
         (Self::Boundary, "boundary"),
         (Self::Changed, "changed"),
         (Self::Denied, "denied"),
@@ -35,6 +37,7 @@ impl Reason {
         (Self::NoMatch, "no-match"),
         (Self::Declined, "declined"),
         (Self::Stopped, "stopped"),
+        (Self::Sandbox, "sandbox"),
         (Self::TooLarge, "too-large"),
         (Self::Unread, "unread"),
     ];

@@ -27,6 +27,7 @@ use conversation::format::harmless::quote_name;
 use conversation::format::terminal_text::TerminalText;
 use conversation::protocol::tags::TAGS;
 use conversation::protocol::{Access, Action, Change};
+use conversation::reason::Reason;
 use conversation::turn::event::Verdict;
 
 /// Number of lines at the end of an output that are shown.
@@ -224,6 +225,10 @@ impl RunEvent {
             && !all
             && has_output;
         let body = if is_hint { body.split_once('\n').map_or("", |(_, rest)| rest) } else { body };
+        // The last line explains the sandbox to the model.
+        let is_denied = block.get("reason") == Some(Reason::Sandbox.name()) && !all;
+        let body =
+            if is_denied { body.rsplit_once('\n').map_or("", |(rest, _)| rest) } else { body };
         let figures = block.attributes.iter().filter_map(|(name, value)| {
             // These names are used for the lines of the text.
             let name = match name.as_str() {

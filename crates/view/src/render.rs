@@ -212,6 +212,9 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
         (_, _, None, Some(count)) => parts.push(format_count(count, "line")),
         _ => {}
     }
+    if finish.reason.as_deref() == Some(Reason::Sandbox.name()) {
+        parts.push("the sandbox may have stopped it".to_owned());
+    }
     if is_refused && !has_output && !all {
         parts.push(refusal(finish));
     }

@@ -23,7 +23,7 @@ use view::event::Start;
 const NOBODY: &str = "this needs the user's approval, and there is no terminal to ask on";
 
 /// The advice for the model whose command may not leave the sandbox.
-const STAY: &str = ". Tell the user which command is needed outside of the sandbox, and why: they can run it themselves, or start nagent with --sandbox off, or with --write DIR for a folder";
+const STAY: &str = "\nTell the user which command is needed outside of the sandbox, and why: they can run it themselves, or start nagent with --sandbox off, or with --write DIR for a folder";
 
 /// The file of permanent approvals.
 const FILE: &str = "approvals.json";
@@ -38,7 +38,7 @@ pub(crate) fn approval<'a>(
     let approve = config.approve;
     let who = match () {
         () if call.which.invocation == Invocation::Delegated => Who::Nobody(
-            "this needs the user's approval, which a child conversation cannot ask for: report it in your answer",
+            "this needs the user's approval, which a child conversation cannot ask for\nReport it in your answer.",
         ),
         () if call.args.lines => Who::FrontEnd,
         () => Tty::open().map_or(Who::Nobody(NOBODY), Who::Terminal),

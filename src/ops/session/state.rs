@@ -31,8 +31,10 @@ impl Session {
         let is_own = one.name == self.env.shell_conversation(None);
         let name = if is_own { "this shell's conversation" } else { &one.name };
         out::print_line(&format!("continues {name}"));
-        for line in text.lines().take(EXCHANGE_LINES) {
-            out::print_line(&truncate(line, EXCHANGE_LINE));
+        let lines = text.lines().take(EXCHANGE_LINES).map(|line| truncate(line, EXCHANGE_LINE));
+        let shown = lines.map(|line| line + "\n").collect::<String>();
+        if !(self.settings.config.markdown && out::print_markdown(&shown)) {
+            shown.lines().for_each(out::print_line);
         }
         let more = text.lines().count().saturating_sub(EXCHANGE_LINES);
         if more > 0 {

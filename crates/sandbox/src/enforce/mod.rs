@@ -420,10 +420,10 @@ impl Sandbox {
         &self.paths.policy
     }
 
-    /// Guesses from a failed command's output which setting would allow an action that the sandbox denied. `None` if
-    /// nothing in it looks like a denial.
-    pub fn advise(&self, output: &str) -> Option<String> {
+    /// Guesses from a command's output which setting would allow an action that the sandbox denied. `None` if nothing in
+    /// it looks like a denial.
+    pub fn advise(&self, output: &str, has_failed: bool) -> Option<String> {
         let sockets = self.mechanism().is_ok_and(|it| it.unix_sockets);
-        advice::advise(&self.request, sockets, output)
+        advice::advise(&self.request, sockets, output, has_failed)
     }
 }
