@@ -41,16 +41,21 @@ pub trait Tool: Parser {
 const PROMPTS: [&str; 3] = ["prompt", "text", "words"];
 
 /// Flags of other programs, and what does the same here.
-const FOREIGN: [(&[&str], &str); 12] = [
+const FOREIGN: [(&[&str], &str); 14] = [
     (&["-p", "--print"], "nagent \"task\" prints the answer and ends"),
-    (&["--resume"], "nagent --continue goes on with the last conversation of this folder"),
+    (&["--resume", "-r"], "nagent --continue goes on with the last conversation of this folder"),
     (&["--effort"], "--reasoning low, medium, high or max"),
     (&["--system", "--system-prompt", "--append-system-prompt"], "begin with --context FILE"),
     (&["--color", "--no-color"], "NO_COLOR=1 nagent ... turns colours off"),
     (&["--yolo", "--dangerously-skip-permissions"], "-w --sandbox off lifts the restrictions"),
     (&["--full-auto"], "-w lets the model write here; commands run in a sandbox"),
     (&["--add-dir"], "--write DIR"),
-    (&["--image"], "-f FILE shows the model a picture"),
+    (&["--cd"], "-C DIR"),
+    (
+        &["--allowedTools", "--allowed-tools"],
+        "--tags LIST limits what the model may do, and --approve asks you",
+    ),
+    (&["--image", "-i"], "-f FILE shows the model a picture"),
     (&["--json-schema"], "--schema FILE"),
     (&["--stream"], "an answer is streamed to a terminal; --lines prints events"),
     (&["--api-key"], "a key comes from the environment (--list-providers names the variables)"),

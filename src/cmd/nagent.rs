@@ -52,10 +52,10 @@ Usage: nagent [OPTIONS] [PROMPT]...   (end the prompt with - to add stdin)
   -o, --output FILE       Write the answer to this file
       --sandbox MODE      Where commands may write: workspace, read-only, off
       --approve WHAT      Ask before commands (shell), or writes too (ask)
-      --undo [N]          Take back what the last N runs wrote (--list: show)
+      --undo [N]          Take back what the last N runs changed (--list)
       --status, --doctor  Show the settings in force; check what is missing
 
-nagent --help explains all flags. A prompt that stays open: nagent-repl.
+nagent --help explains all flags. nagent alone opens a prompt that stays.
 Conversations: nagent-conversations --help. Runs: nagent-status.
 ";
 

@@ -92,6 +92,11 @@ fn at_home_commands_only_look_and_it_is_said_once() {
     run().assert_exit(0).stderr_has(&[words]);
     assert!(!run().assert_exit(0).stderr.contains(words));
     assert!(!sandbox.home().join("file.txt").exists());
+    // What nagent itself wrote in its folder is not named, though the folder is below one that commands write in.
+    sandbox.llm.push(shell("ls"));
+    sandbox.llm.push(answer("ok"));
+    let own = sandbox.cmd(&["-n", "--write", ".", "--progress", "task"]).folder(sandbox.home());
+    assert!(!own.run().assert_exit(0).stderr.contains("run by tools without asking"));
     // A folder of a project can be named.
     sandbox.llm.push(shell("echo x > ../work/named.txt"));
     sandbox.llm.push(answer("ok"));

@@ -50,6 +50,8 @@ fn words_and_flags_of_other_programs_get_the_right_hint() {
             (&["update"], 2, "make install"),
             (&["completion", "bash"], 2, "NAGENT_COMPLETE=bash nagent"),
             (&["--resume"], 2, "nagent --continue"),
+            (&["-r"], 2, "nagent --continue"),
+            (&["--cd", "/tmp", "x"], 2, "-C DIR"),
             (&["--effort", "high", "x"], 2, "--reasoning"),
             (&["--system", "x", "y"], 2, "--context FILE"),
             (&["--color=never", "x"], 2, "NO_COLOR=1"),
@@ -59,6 +61,7 @@ fn words_and_flags_of_other_programs_get_the_right_hint() {
             (&["--max-turns", "-1", "x"], 2, "no number below zero: -1"),
             (&["-c", "and now?"], 2, "nagent --continue goes on"),
             (&["--status", "--doctor"], 2, "cannot be used with"),
+            (&["--file-edit", "*.rs", "x"], 1, "/*.rs matches no file"),
         ],
     );
     sandbox.llm.choose(|_| answer("done").into());

@@ -94,6 +94,10 @@ pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
         read::open_regular(&real)?;
         return Ok(real);
     }
+    // As a shell leaves it.
+    if path.as_os_str().as_bytes().contains(&b'*') {
+        return Err(Problem::failed(format!("{} matches no file", quote_name(&path))));
+    }
     // `x/` and `x/.` are no files, whatever is made there.
     let is_folder = |name: &OsStr| !path.as_os_str().as_bytes().ends_with(name.as_bytes());
     if path.file_name().is_some_and(is_folder) {

@@ -427,6 +427,7 @@ impl<'a> Progress<'a> {
             return;
         }
         self.end_open_line();
+        self.gap = self.gap.map(|_| true);
         for row in render(event, usize::MAX, false) {
             let line = format!("{}: {}", self.tool, row.text);
             self.spinner.print_above(|| out::print_line(&line));

@@ -215,20 +215,16 @@ impl DrawnRows {
     pub fn clear(&mut self) {
         // In the background what was drawn is out of reach.
         if !self.widths.is_empty() && terminal::is_foreground() {
-            write_codes(&self.go_back());
+            let above = self.count_rows().saturating_sub(1);
+            write_codes(&format!("\r\x1b[K{}", "\x1b[A\x1b[K".repeat(above)));
         }
         *self = Self::default();
     }
 
-    /// The codes that lead to the beginning of what is drawn, and clear it. Where the window has become narrower, the
-    /// terminal has wrapped the rows.
-    fn go_back(&self) -> String {
+    /// The number of rows of the terminal that it takes. Where the window has become narrower, they were wrapped.
+    fn count_rows(&self) -> usize {
         let columns = terminal::width();
-        let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum();
-        match rows {
-            0 | 1 => "\r\x1b[K".to_owned(),
-            rows => format!("\r\x1b[{}A\x1b[J", rows - 1),
-        }
+        self.widths.iter().map(|width| width.div_ceil(columns).max(1)).sum()
     }
 
     /// Draws other rows in their place, each cut to the width of the window.
@@ -241,7 +237,11 @@ impl DrawnRows {
             .iter()
             .map(|row| out::style_spans(std::slice::from_ref(row), terminal::has_colours()))
             .collect();
-        write_codes(&(self.go_back() + &lines.join("\n")));
+        let before = self.count_rows();
+        let up = if before > 1 { format!("\x1b[{}A", before - 1) } else { String::new() };
+        // Nothing is cleared from the top of the screen on: a terminal may keep what was there in its history, each time.
+        let rest = if before > lines.len() { "\x1b[J" } else { "" };
+        write_codes(&format!("\r{up}\x1b[K{}{rest}", lines.join("\n\x1b[K")));
         self.widths = rows.iter().map(|row| columns::width(&row.text)).collect();
     }
 }
