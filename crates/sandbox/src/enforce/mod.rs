@@ -412,13 +412,7 @@ impl Sandbox {
         }
         let in_git = executed_paths(&self.paths.repositories);
         let others = [in_git, self.paths.policy.read_only.clone()].concat();
-        let home = self.paths.home.as_deref();
-        let mut found = find_changed(&self.paths.trees, &others, home, self.built);
-        // A run writes in nagent's own folder, which may be below one that commands write in; commands cannot.
-        found
-            .paths
-            .retain(|path| self.paths.policy.hidden.iter().all(|it| !path.starts_with(&it.path)));
-        found
+        find_changed(&self.paths.trees, &others, self.paths.home.as_deref(), self.built)
     }
 
     /// The policy for commands.
