@@ -260,3 +260,16 @@ fn what_the_sandbox_denied_is_explained_to_the_model_and_said_to_the_person() {
         assert_eq!(last.get("reason"), "sandbox");
     }
 }
+
+#[test]
+fn the_answer_goes_to_no_file_that_a_command_put_in_the_place_of_its_own() {
+    for swap in ["ln -s ../home/rc out/answer", "mv out old; ln -s ../home out"] {
+        let sandbox = default().file("out/x", "");
+        sandbox.llm.push(shell(swap));
+        sandbox.llm.push(answer("evil"));
+        sandbox.run(&["-o", "out/answer", "task"]).assert_exit(0).no_stdout();
+        assert!(!sandbox.home().join("rc").exists() && !sandbox.home().join("answer").exists());
+        let folder = if swap.starts_with("mv") { "old" } else { "out" };
+        assert_eq!(sandbox.read(&format!("{folder}/answer")), "evil\n", "{swap}");
+    }
+}

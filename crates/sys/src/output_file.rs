@@ -1,65 +1,93 @@
 //! A file that the user names for output. A regular file is replaced in one step, a link is followed, and anything
 //! else, such as `>(…)`, a FIFO or `/dev/null`, is opened and written.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, access};
 
 use super::atomic_file::AtomicFile;
 use super::durable::parent_folder;
 use super::input::is_inherited_descriptor;
+use super::temp_files::open_folder;
 
 /// Whether a path names standard output.
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// Refuses a file that cannot be written, before there is any output.
-///
-/// # Errors
-/// It is a folder, it or its folder does not exist or may not be written.
-pub fn check_output(path: &Path) -> Result<()> {
-    if is_opened(path) {
-        return Ok(());
-    }
-    let path = follow_links(path);
-    if path.is_dir() {
-        bail!("cannot write {}: it is a folder", path.display());
-    }
-    let is_there = fs::symlink_metadata(&path).is_ok();
-    access(parent_folder(&path), Access::WRITE_OK)
-        .and_then(|()| if is_there { access(&path, Access::WRITE_OK) } else { Ok(()) })
-        .with_context(|| format!("cannot write {}", path.display()))
+/// A file for output, whose folder is opened before there is any: what happens to its path meanwhile leads the output
+/// nowhere else.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    /// The folder and the name in it; `None` for an open file of this process, which has none.
+    place: Option<(OwnedFd, OsString)>,
 }
 
-/// Writes bytes to the file that the user named. As on stdout, a reader that has gone is not an error.
-///
-/// # Errors
-/// It cannot be written.
-pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
-    if !is_opened(path) {
-        return AtomicFile::new(&follow_links(path)).keep_mode().write(bytes);
-    }
-    let path = if is_stdout(path) { Path::new("/dev/stdout") } else { path };
-    let opened = OpenOptions::new().append(true).open(path);
-    match opened.and_then(|mut file| file.write_all(bytes)) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).with_context(|| format!("cannot write {}", path.display()))
+impl OutputFile {
+    /// Opens the folder.
+    ///
+    /// # Errors
+    /// It is a folder, it or its folder does not exist or may not be written.
+    pub fn open(path: &Path) -> Result<Self> {
+        if is_stdout(path) || is_inherited_descriptor(path) || path == Path::new("/dev/stderr") {
+            return Ok(Self { path: path.to_owned(), place: None });
         }
-        _ => Ok(()),
+        let target = follow_links(path);
+        let name = target.file_name().filter(|_| !target.is_dir());
+        let Some(name) = name else { bail!("cannot write {}: it is a folder", path.display()) };
+        let open = || -> io::Result<OwnedFd> {
+            let is_replaced = fs::metadata(&target).map_or(true, |metadata| metadata.is_file());
+            if target.exists() {
+                access(&target, Access::WRITE_OK)?;
+            }
+            if is_replaced {
+                access(parent_folder(&target), Access::WRITE_OK)?;
+            }
+            open_folder(parent_folder(&target))
+        };
+        let folder = open().with_context(|| format!("cannot write {}", target.display()))?;
+        Ok(Self { path: path.to_owned(), place: Some((folder, name.to_owned())) })
     }
-}
 
-/// Whether the file is opened and written, not replaced: an open file of this process, a FIFO, a device.
-fn is_opened(path: &Path) -> bool {
-    let is_plain = |metadata: fs::Metadata| metadata.is_file() || metadata.is_dir();
-    is_stdout(path)
-        || is_inherited_descriptor(path)
-        || path == Path::new("/dev/stderr")
-        || fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
+    /// Its path, as the user gave it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes bytes to the file. As on stdout, a reader that has gone is not an error.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, bytes: &[u8]) -> Result<()> {
+        match self.write_bytes(bytes) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(error).with_context(|| format!("cannot write {}", self.path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let Some((folder, name)) = &self.place else {
+            let path = if is_stdout(&self.path) { Path::new("/dev/stdout") } else { &self.path };
+            return OpenOptions::new().append(true).open(path)?.write_all(bytes);
+        };
+        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
+        if matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice)) {
+            let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+            return File::from(opened).write_all(bytes);
+        }
+        let file = AtomicFile::within(folder, name).keep_mode();
+        file.write_with(false, &mut |file| file.write_all(bytes))
+    }
 }
 
 /// Follows symbolic links; their target need not exist.

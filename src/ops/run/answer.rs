@@ -10,16 +10,11 @@ use conversation::problem::Problem;
 use models::schema::Schema;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
-use sys::output_file;
+use sys::output_file::{self, OutputFile};
 
 impl AnswerArgs {
-    /// Reads the schema of `--schema`. A schema that cannot be used, or an `--output` that cannot be written, is wrong
-    /// usage, found before anything is sent.
+    /// Reads the schema of `--schema`. One that cannot be used is wrong usage, found before anything is sent.
     pub fn read_schema(&self, interrupts: &Interrupts) -> Result<Option<Schema>, Problem> {
-        if let Some(path) = self.output_file() {
-            output_file::check_output(path)
-                .map_err(|error| Problem::usage(format!("--output: {error:#}")))?;
-        }
         let Some(path) = &self.schema else { return Ok(None) };
         let wrong = |why: String| Problem::usage(format!("--schema {}: {why}", path.display()));
         let input = InputFile::open(path, interrupts)?;
@@ -29,23 +24,31 @@ impl AnswerArgs {
         Schema::parse(&text).map(Some).map_err(wrong)
     }
 
-    /// The file that gets the answer instead of stdout.
-    pub fn output_file(&self) -> Option<&Path> {
-        self.output.as_deref().filter(|path| !output_file::is_stdout(path))
+    /// Whether a file gets the answer instead of stdout.
+    pub fn has_output_file(&self) -> bool {
+        self.output.as_deref().is_some_and(|path| !output_file::is_stdout(path))
     }
 
-    /// Writes the answer to the file of `--output`, if the run succeeded.
-    pub fn write_output(&self, report: Report, folder: &Path) -> Result<Report, Problem> {
-        let Some(path) = self.output_file() else { return Ok(report) };
-        if report.exit != Exit::Done {
-            return Ok(report);
-        }
-        let path = folder.join(path);
-        let mut text = report.text.clone();
-        if !report.exact && !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        output_file::write_output(&path, text.as_bytes())?;
-        Ok(Report { text: String::new(), ..report.with("output", path.display().to_string()) })
+    /// Opens the file of `--output`. One that cannot be written is wrong usage, found before anything is sent.
+    pub fn open_output(&self) -> Result<Option<OutputFile>, Problem> {
+        let path = self.output.as_deref().filter(|_| self.has_output_file());
+        let opened = path.map(OutputFile::open).transpose();
+        opened.map_err(|error| Problem::usage(format!("--output: {error:#}")))
     }
+}
+
+/// Writes the answer of a run that succeeded to a file.
+pub fn write_output(
+    report: Report,
+    file: Option<&OutputFile>,
+    folder: &Path,
+) -> Result<Report, Problem> {
+    let Some(file) = file.filter(|_| report.exit == Exit::Done) else { return Ok(report) };
+    let mut text = report.text.clone();
+    if !report.exact && !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    file.write(text.as_bytes())?;
+    let path = folder.join(file.path()).display().to_string();
+    Ok(Report { text: String::new(), ..report.with("output", path) })
 }

@@ -58,6 +58,7 @@ use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
 use sys::fs;
 use sys::names::shell_word;
+use sys::output_file::OutputFile;
 use sys::run_note::Activity;
 use sys::terminal;
 use view::event::{Begin, RunEvent};
@@ -212,6 +213,7 @@ fn run_loop(
     };
     runner.fit_results();
     let ran = run_turns(call, &mut runner, &sections, task.prompt, &memory);
+    let output = task.output.as_ref();
     let (schema, sandbox) = (runner.schema.take(), runner.context.sandbox.take());
     let seconds = runner.watch.elapsed().as_secs_f64();
     let conversation = runner.end();
@@ -223,7 +225,7 @@ fn run_loop(
         note_overrun(call, &report, &totals);
         let report = report.with("summary_requests", memory.requests);
         let last_line = progress.status(&totals, seconds, call.settings.is_billed());
-        finish_report(call, &mut progress, Report { last_line, ..report }, schema, target)
+        finish_report(call, &mut progress, Report { last_line, ..report }, (schema, output), target)
     });
     conversation.record_exit(done.as_ref().map_or_else(|problem| problem.exit, |it| it.exit));
     done
@@ -244,7 +246,7 @@ fn finish_report(
     call: &Call<'_>,
     progress: &mut Progress<'_>,
     mut report: Report,
-    schema: Option<Schema>,
+    (schema, output): (Option<Schema>, Option<&OutputFile>),
     target: Option<&Path>,
 ) -> Result<Report, Problem> {
     report.is_markdown = call.settings.config.markdown && schema.is_none() && !call.args.code;
@@ -266,7 +268,7 @@ fn finish_report(
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
     }
-    let written = call.args.answer.write_output(report, &call.env.current_folder()?);
+    let written = answer::write_output(report, output, &call.env.current_folder()?);
     written.map_err(|problem| {
         let name = &call.name;
         let text =

@@ -11,6 +11,7 @@ use conversation::problem::Problem;
 use models::schema::{Schema, describe_form};
 use sys::input::is_stdin;
 use sys::interrupt::Interrupts;
+use sys::output_file::OutputFile;
 use sys::process;
 use sys::process::job::{Job, JobOutcome};
 use sys::{stdin, terminal};
@@ -28,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) prompt: Option<Vec<u8>>,
     /// The schema that the answer must match.
     pub(crate) schema: Option<Schema>,
+    /// The file that gets the answer.
+    pub(crate) output: Option<OutputFile>,
     /// Whether the model is asked.
     pub(crate) is_run: bool,
 }
@@ -56,6 +59,7 @@ pub(crate) fn take_task(
             read_prompt(args, needs_no_prompt, &call.interrupts)?
         };
     let schema = args.answer.read_schema(&call.interrupts)?;
+    let output = args.answer.open_output()?;
     if let Some(text) = &mut prompt {
         let form = schema.as_ref().map(|schema| format!("\n\n{}", describe_form(&schema.value)));
         text.extend(form.unwrap_or_default().as_bytes());
@@ -65,7 +69,7 @@ pub(crate) fn take_task(
         return Err(Problem::usage(usage));
     }
     let is_run = prompt.is_some() || !args.read.is_empty() || args.show_request;
-    Ok(Task { prompt, schema, is_run })
+    Ok(Task { prompt, schema, output, is_run })
 }
 
 /// Reads the prompt; `None` where there is none or only blanks. `needs_no_prompt`: the call does something without one.

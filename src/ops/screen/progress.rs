@@ -132,7 +132,7 @@ impl<'a> Progress<'a> {
             output,
             is_streaming: args.check.is_none()
                 && args.answer.schema.is_none()
-                && args.answer.output_file().is_none()
+                && !args.answer.has_output_file()
                 && (is_text || is_lines),
             shows_all: args.verbose,
             spinner: Spinner::new(output == ProgressOutput::Rows),

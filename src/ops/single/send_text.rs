@@ -1,6 +1,7 @@
 //! Sends a text to a model in one request, for `nagent-llm-text`.
 
 use super::one_shot::{OneShot, report_request};
+use crate::ops::run::answer::write_output;
 use crate::ops::setup::flags::{AnswerArgs, InputArgs, ModelArgs};
 use crate::out::Report;
 use conversation::exit::Exit;
@@ -53,6 +54,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
         )));
     }
     let schema = args.answer.read_schema(&interrupts)?;
+    let output = args.answer.open_output()?;
     let form = schema.as_ref().map(|schema| schema.value.clone());
     let mut one_shot = OneShot::new(tool, &args.model, !args.show_request, form, args.verbose)?;
     let form = schema.as_ref().map(|schema| describe_form(&schema.value));
@@ -67,7 +69,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
     }
     let reply = one_shot.ask_until_valid(messages, schema.as_ref())?;
     let report = check_answer(one_shot.report_reply(reply, file)?, schema.as_ref());
-    args.answer.write_output(report, &Env::read().current_folder()?)
+    write_output(report, output.as_ref(), &Env::read().current_folder()?)
 }
 
 /// The report with the JSON of a complete answer, or with the errors that the schema finds in it.
