@@ -35,7 +35,8 @@ impl OutputFile {
     /// # Errors
     /// It is a folder, it or its folder does not exist or may not be written.
     pub fn open(path: &Path) -> Result<Self> {
-        if is_stdout(path) || is_inherited_descriptor(path) || path == Path::new("/dev/stderr") {
+        let is_open = is_stdout(path) || path == Path::new("/dev/stderr");
+        if is_open || is_inherited_descriptor(path) {
             return Ok(Self { path: path.to_owned(), place: None });
         }
         let target = follow_links(path);
@@ -52,10 +53,10 @@ impl OutputFile {
             open_folder(parent_folder(&target))
         };
         let folder = open().with_context(|| format!("cannot write {}", target.display()))?;
-        Ok(Self { path: path.to_owned(), place: Some((folder, name.to_owned())) })
+        Ok(Self { path: std::path::absolute(path)?, place: Some((folder, name.to_owned())) })
     }
 
-    /// Its path, as the user gave it.
+    /// Its path, absolute but for an open file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -79,8 +80,8 @@ impl OutputFile {
             return OpenOptions::new().append(true).open(path)?.write_all(bytes);
         };
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
-        if matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice)) {
+        let kind = stat.map_or(FileType::RegularFile, |it| FileType::from_raw_mode(it.st_mode));
+        if !matches!(kind, FileType::RegularFile | FileType::Symlink) {
             let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
             return File::from(opened).write_all(bytes);

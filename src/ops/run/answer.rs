@@ -1,7 +1,5 @@
 //! Implements `--schema` and `--output` for every tool that prints an answer.
 
-use std::path::Path;
-
 use crate::ops::setup::flags::AnswerArgs;
 use crate::out::Report;
 use conversation::exit::Exit;
@@ -38,17 +36,13 @@ impl AnswerArgs {
 }
 
 /// Writes the answer of a run that succeeded to a file.
-pub fn write_output(
-    report: Report,
-    file: Option<&OutputFile>,
-    folder: &Path,
-) -> Result<Report, Problem> {
+pub fn write_output(report: Report, file: Option<&OutputFile>) -> Result<Report, Problem> {
     let Some(file) = file.filter(|_| report.exit == Exit::Done) else { return Ok(report) };
     let mut text = report.text.clone();
     if !report.exact && !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     file.write(text.as_bytes())?;
-    let path = folder.join(file.path()).display().to_string();
+    let path = file.path().display().to_string();
     Ok(Report { text: String::new(), ..report.with("output", path) })
 }

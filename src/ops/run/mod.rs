@@ -268,7 +268,7 @@ fn finish_report(
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report, progress.shown_diff.as_deref());
     }
-    let written = answer::write_output(report, output, &call.env.current_folder()?);
+    let written = answer::write_output(report, output);
     written.map_err(|problem| {
         let name = &call.name;
         let text =

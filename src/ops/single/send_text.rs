@@ -9,7 +9,6 @@ use conversation::limits;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
 use models::schema::{Schema, describe_form};
-use sys::env::Env;
 use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
@@ -69,7 +68,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
     }
     let reply = one_shot.ask_until_valid(messages, schema.as_ref())?;
     let report = check_answer(one_shot.report_reply(reply, file)?, schema.as_ref());
-    write_output(report, output.as_ref(), &Env::read().current_folder()?)
+    write_output(report, output.as_ref())
 }
 
 /// The report with the JSON of a complete answer, or with the errors that the schema finds in it.
