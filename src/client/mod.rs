@@ -11,7 +11,8 @@ pub mod retry;
 mod server;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -111,8 +112,8 @@ impl ModelClient {
     }
 
     /// Appends every reply from now on to a recording.
-    pub fn record(&mut self, path: PathBuf, lineage: String) {
-        self.recorder = Some(Recorder { path, lineage });
+    pub fn record(&mut self, file: File, lineage: String) {
+        self.recorder = Some(Recorder { file, lineage });
     }
 
     /// Notes the state of the conversation before the next reply, if that is recorded or compared with a recording.

@@ -1,6 +1,8 @@
 //! A recorded exchange as backend, and the recording of one. A conversation is a recording, too.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -156,7 +158,7 @@ fn read_with_archives(folder: &Path, text: &str) -> PlayedConversation {
 }
 
 pub(super) struct Recorder {
-    pub(super) path: PathBuf,
+    pub(super) file: File,
     pub(super) lineage: String,
 }
 
@@ -169,6 +171,7 @@ impl Recorder {
             reply: reply.text.clone(),
             usage: Some(reply.usage),
         };
-        fs::append_text(&self.path, &entry.format())
+        let mut file = &self.file;
+        file.write_all(entry.format().as_bytes()).context("cannot append to the recording")
     }
 }

@@ -263,7 +263,9 @@ fn what_the_sandbox_denied_is_explained_to_the_model_and_said_to_the_person() {
 
 #[test]
 fn the_answer_goes_to_no_file_that_a_command_put_in_the_place_of_its_own() {
-    for swap in ["ln -s ../home/rc out/answer", "mv out old; ln -s ../home out"] {
+    let swaps =
+        ["ln -s ../home/rc out/answer", "mv out old; ln -s ../home out", "mkfifo out/answer"];
+    for swap in swaps {
         let sandbox = default().file("out/x", "");
         sandbox.llm.push(shell(swap));
         sandbox.llm.push(answer("evil"));
@@ -272,4 +274,33 @@ fn the_answer_goes_to_no_file_that_a_command_put_in_the_place_of_its_own() {
         let folder = if swap.starts_with("mv") { "old" } else { "out" };
         assert_eq!(sandbox.read(&format!("{folder}/answer")), "evil\n", "{swap}");
     }
+}
+
+#[test]
+fn a_link_out_of_the_tree_that_an_earlier_run_left_is_not_followed() {
+    let sandbox = default().file("d/a", "");
+    std::fs::write(sandbox.home().join("rc"), "mine\n").unwrap();
+    sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
+    sandbox.llm.push(shell("ln -s ../home/rc rc; ln -s ../home/new new; ln -s .git/description g; ln -s d in; ln -s ../home up"));
+    sandbox.llm.choose(|_| answer("evil").into());
+    sandbox.run(&["task"]).assert_exit(0);
+    let before = sandbox.read(".git/description");
+    let said = "is reached by a link that leads out of the working tree";
+    for path in ["rc", "new", "g", "up/new"] {
+        for flags in [&["-o", path][..], &["--record", path]] {
+            sandbox
+                .run(&[flags, &["task"]].concat())
+                .assert_exit(2)
+                .no_stdout()
+                .stderr_has(&[said]);
+        }
+    }
+    sandbox.file_edit(&["rc", "task"]).run().assert_exit(1).no_stdout().stderr_has(&[said]);
+    let home = |name: &str| std::fs::read_to_string(sandbox.home().join(name)).ok();
+    assert_eq!((home("rc").as_deref(), home("new")), (Some("mine\n"), None));
+    assert_eq!(sandbox.read(".git/description"), before);
+    // Links inside the tree, and a file outside that is named as itself, are as the user says.
+    sandbox.run(&["-o", "in/b", "task"]).assert_exit(0);
+    sandbox.run(&["-o", "../home/new", "task"]).assert_exit(0);
+    assert_eq!((sandbox.read("d/b"), home("new")), ("evil\n".into(), Some("evil\n".into())));
 }

@@ -330,8 +330,8 @@ fn a_binary_file_and_one_on_another_device_have_conversations() {
         let folder = tempfile::Builder::new().prefix("nagent-test-").tempdir_in(shm).unwrap();
         let path = folder.path().join("a.txt");
         std::fs::write(&path, "a\n").unwrap();
-        symlink(&path, sandbox.work().join("far")).unwrap();
+        symlink(&path, folder.path().join("link")).unwrap();
         let name = open(&sandbox, &path);
-        assert_eq!(open(&sandbox, "far"), name);
+        assert_eq!(open(&sandbox, folder.path().join("link")), name);
     }
 }

@@ -409,7 +409,9 @@ fn links_that_lead_out_of_gits_own_folder_are_removed() {
     std::os::unix::fs::symlink(&old, sandbox.work().join(".git/OLD_LINK")).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(60));
     let script = format!(
-        "for name in COMMIT_EDITMSG FETCH_HEAD logs/HEAD logs/refs/heads/main; do ln -sf {0} .git/$name; done; \
+        "mkdir -p .git/worktrees .git/logs/refs/heads/objects; rm -fr .git/objects/info; \
+         for name in COMMIT_EDITMSG FETCH_HEAD logs/HEAD logs/refs/heads/main logs/refs/heads/objects/x worktrees/w objects/info objects/ff; \
+         do ln -sf {0} .git/$name; done; \
          ln -s {0}_new .git/SQUASH_MSG; ln -sf refs/heads/main .git/INSIDE",
         outside.display()
     );
@@ -418,7 +420,7 @@ fn links_that_lead_out_of_gits_own_folder_are_removed() {
             .program(SANDBOX, &[flags, &["--", "sh", "-c", &script]].concat())
             .run()
             .assert_exit(0);
-        assert_eq!(run.stderr.matches("removed ").count(), 5, "{run:?}");
+        assert_eq!(run.stderr.matches("removed ").count(), 9, "{run:?}");
         git(&sandbox, "echo 2 >> f; git commit -qam two").assert_exit(0);
         assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
         assert!(!sandbox.home().join(".bashrc_new").exists());

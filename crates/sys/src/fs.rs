@@ -180,7 +180,8 @@ pub(super) fn open_journal(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn open_to_append(path: &Path) -> Result<File> {
+/// Opens a regular file for appending, private when it is new. Never waits at a FIFO.
+pub fn open_to_append(path: &Path) -> Result<File> {
     let what = || format!("cannot append to {}", path.display());
     // Opening a FIFO or a device can have effects.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {

@@ -93,6 +93,45 @@ pub fn resolve_links(path: &Path) -> PathBuf {
     }
 }
 
+/// Follows symbolic links; their target need not exist.
+pub(crate) fn follow_links(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many as the kernel follows.
+    for _ in 0..40 {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
+}
+
+/// Refuses a path in the working tree that links lead out of it, or into git's own folder: the user names a file of the
+/// tree, and a command may have made the link, in this run or an earlier one.
+///
+/// # Errors
+/// The text for the user.
+pub fn refuse_link_out(path: &Path) -> Result<(), String> {
+    let Ok(folder) = std::env::current_dir() else { return Ok(()) };
+    let tree = folder.ancestors().find(|it| it.join(".git").exists()).unwrap_or(&folder);
+    let given = folder.join(path);
+    let mut plain = PathBuf::new();
+    for part in given.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    let real = resolve_links(&follow_links(&given));
+    let is_git = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
+    let is_out = !real.starts_with(tree) || is_git(&real) && !is_git(&plain);
+    if plain.starts_with(tree) && is_out {
+        let (path, real) = (path.display(), real.display());
+        return Err(format!(
+            "{path} is reached by a link that leads out of the working tree, to {real}; name that if you mean it"
+        ));
+    }
+    Ok(())
+}
+
 /// The first names of a list, and the number of the others: `a, b and 3 more`.
 pub fn name_some<T: AsRef<str>>(names: &[T], most: usize, separator: &str) -> String {
     let first: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();

@@ -8,11 +8,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, access};
+use rustix::fs::{Access, Mode, OFlags, access};
 
 use super::atomic_file::AtomicFile;
 use super::durable::parent_folder;
 use super::input::is_inherited_descriptor;
+use super::names::follow_links;
 use super::temp_files::open_folder;
 
 /// Whether a path names standard output.
@@ -27,6 +28,8 @@ pub struct OutputFile {
     path: PathBuf,
     /// The folder and the name in it; `None` for an open file of this process, which has none.
     place: Option<(OwnedFd, OsString)>,
+    /// Whether it is, or was to be, a regular file; anything else is opened and written.
+    is_replaced: bool,
 }
 
 impl OutputFile {
@@ -37,13 +40,13 @@ impl OutputFile {
     pub fn open(path: &Path) -> Result<Self> {
         let is_open = is_stdout(path) || path == Path::new("/dev/stderr");
         if is_open || is_inherited_descriptor(path) {
-            return Ok(Self { path: path.to_owned(), place: None });
+            return Ok(Self { path: path.to_owned(), place: None, is_replaced: false });
         }
         let target = follow_links(path);
         let name = target.file_name().filter(|_| !target.is_dir());
         let Some(name) = name else { bail!("cannot write {}: it is a folder", path.display()) };
+        let is_replaced = fs::metadata(&target).map_or(true, |metadata| metadata.is_file());
         let open = || -> io::Result<OwnedFd> {
-            let is_replaced = fs::metadata(&target).map_or(true, |metadata| metadata.is_file());
             if target.exists() {
                 access(&target, Access::WRITE_OK)?;
             }
@@ -53,7 +56,8 @@ impl OutputFile {
             open_folder(parent_folder(&target))
         };
         let folder = open().with_context(|| format!("cannot write {}", target.display()))?;
-        Ok(Self { path: std::path::absolute(path)?, place: Some((folder, name.to_owned())) })
+        let place = Some((folder, name.to_owned()));
+        Ok(Self { path: std::path::absolute(path)?, place, is_replaced })
     }
 
     /// Its path, absolute but for an open file.
@@ -79,9 +83,7 @@ impl OutputFile {
             let path = if is_stdout(&self.path) { Path::new("/dev/stdout") } else { &self.path };
             return OpenOptions::new().append(true).open(path)?.write_all(bytes);
         };
-        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let kind = stat.map_or(FileType::RegularFile, |it| FileType::from_raw_mode(it.st_mode));
-        if !matches!(kind, FileType::RegularFile | FileType::Symlink) {
+        if !self.is_replaced {
             let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
             return File::from(opened).write_all(bytes);
@@ -89,15 +91,4 @@ impl OutputFile {
         let file = AtomicFile::within(folder, name).keep_mode();
         file.write_with(false, &mut |file| file.write_all(bytes))
     }
-}
-
-/// Follows symbolic links; their target need not exist.
-fn follow_links(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    // As many as the kernel follows.
-    for _ in 0..40 {
-        let Ok(target) = fs::read_link(&path) else { break };
-        path = path.parent().unwrap_or(Path::new("")).join(target);
-    }
-    path
 }

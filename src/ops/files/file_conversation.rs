@@ -90,6 +90,9 @@ pub(crate) fn update_index(call: &Call<'_>) {
 /// The true path of the file that a conversation is to belong to.
 pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Problem> {
     let path = call.env.absolute_path(path)?;
+    if call.parents.is_empty() {
+        names::refuse_link_out(&path).map_err(Problem::failed)?;
+    }
     if let Some(real) = fs::real_path(&path) {
         read::open_regular(&real)?;
         return Ok(real);

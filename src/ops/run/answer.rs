@@ -1,5 +1,7 @@
 //! Implements `--schema` and `--output` for every tool that prints an answer.
 
+use anyhow::Error;
+
 use crate::ops::setup::flags::AnswerArgs;
 use crate::out::Report;
 use conversation::exit::Exit;
@@ -8,6 +10,7 @@ use conversation::problem::Problem;
 use models::schema::Schema;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
+use sys::names::refuse_link_out;
 use sys::output_file::{self, OutputFile};
 
 impl AnswerArgs {
@@ -29,9 +32,12 @@ impl AnswerArgs {
 
     /// Opens the file of `--output`. One that cannot be written is wrong usage, found before anything is sent.
     pub fn open_output(&self) -> Result<Option<OutputFile>, Problem> {
-        let path = self.output.as_deref().filter(|_| self.has_output_file());
-        let opened = path.map(OutputFile::open).transpose();
-        opened.map_err(|error| Problem::usage(format!("--output: {error:#}")))
+        let Some(path) = self.output.as_deref().filter(|_| self.has_output_file()) else {
+            return Ok(None);
+        };
+        let opened =
+            refuse_link_out(path).map_err(Error::msg).and_then(|()| OutputFile::open(path));
+        opened.map(Some).map_err(|error| Problem::usage(format!("--output: {error:#}")))
     }
 }
 

@@ -15,6 +15,7 @@ use models::options::ChatOptions;
 use models::price::Price;
 use models::provider::Provider;
 use models::server::GrammarForm;
+use sys::names::refuse_link_out;
 use sys::{env, fs};
 
 /// Makes the asker for the model of a run, within the limits of the call.
@@ -94,9 +95,9 @@ pub(crate) fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Resul
     let Some(path) = call.args.record.as_ref().filter(|_| !call.args.show_request) else {
         return Ok(());
     };
-    let path = runner.context.folder.join(path);
-    fs::append_text(&path, "")?;
+    refuse_link_out(path).map_err(|why| Problem::usage(format!("--record: {why}")))?;
+    let file = fs::open_to_append(&runner.context.folder.join(path))?;
     let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
-    runner.asker.client.record(path, lineage);
+    runner.asker.client.record(file, lineage);
     Ok(())
 }

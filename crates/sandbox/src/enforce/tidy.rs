@@ -1,6 +1,8 @@
 //! Undoes changes of a command in a repository's own folder that git would run, or write through.
 
 use std::ffi::OsStr;
+use std::fs::DirEntry;
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -44,8 +46,7 @@ pub(super) fn tidy_repository(folder: &Path, missing: &[&str], since: SystemTime
             ));
         }
     }
-    let enters = |name: &OsStr| name != "objects" && name != "modules" && name != "worktrees";
-    for entry in walk_below(folder, &enters).take(limits::SCANNED_ENTRIES) {
+    for entry in list_entries(folder).take(limits::SCANNED_ENTRIES) {
         let path = entry.path();
         let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
         let below = path.strip_prefix(folder).ok().filter(|_| is_link && is_newer(&path, since));
@@ -63,4 +64,20 @@ pub(super) fn tidy_repository(folder: &Path, missing: &[&str], since: SystemTime
         }
     }
     notes
+}
+
+/// Lists what is in a repository's own folder, but for the files of objects, which git never writes again.
+fn list_entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    let below = |entry: DirEntry| {
+        let enters: &dyn Fn(&OsStr) -> bool = match entry.file_name().to_str() {
+            Some("objects") => &|name| name == "info",
+            Some("modules" | "worktrees") => &|name| name != "objects",
+            _ => &|_| true,
+        };
+        // Of a link, what it leads to is not listed.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let below = is_folder.then(|| walk_below(&entry.path(), enters));
+        iter::once(entry).chain(below.into_iter().flatten())
+    };
+    walk_below(folder, &|_| false).flat_map(below)
 }
