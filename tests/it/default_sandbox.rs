@@ -304,3 +304,29 @@ fn a_link_out_of_the_tree_that_an_earlier_run_left_is_not_followed() {
     sandbox.run(&["-o", "../home/new", "task"]).assert_exit(0);
     assert_eq!((sandbox.read("d/b"), home("new")), ("evil\n".into(), Some("evil\n".into())));
 }
+
+#[test]
+fn a_credential_behind_a_link_is_sent_only_where_it_is_named_itself() {
+    let sandbox = default();
+    std::fs::create_dir(sandbox.home().join(".ssh")).unwrap();
+    let key = sandbox.home().join(".ssh/id");
+    std::fs::write(&key, "the-secret").unwrap();
+    std::os::unix::fs::symlink(&key, sandbox.work().join("notes.txt")).unwrap();
+    sandbox.llm.choose(|_| answer("ok").into());
+    let split = env!("CARGO_BIN_EXE_nagent-file-split");
+    let calls = [
+        (env!("CARGO_BIN_EXE_nagent-file-summarize"), &["notes.txt"][..]),
+        (split, &["notes.txt", "--output", "parts"]),
+        (crate::sandbox::LLM_TEXT, &["notes.txt"]),
+        (env!("CARGO_BIN_EXE_nagent-llm-upload"), &["notes.txt", "--prompt", "x"]),
+        (crate::sandbox::NAGENT, &["--context", "notes.txt", "x"]),
+    ];
+    for (program, args) in calls {
+        let run = sandbox.program(program, args).run().assert_exit(1).no_stdout();
+        run.stderr_has(&["notes.txt leads through a link to", "/.ssh/id"]);
+    }
+    assert!(sandbox.requests().is_empty() && !sandbox.work().join("parts").exists());
+    let named = key.to_str().unwrap();
+    sandbox.program(crate::sandbox::LLM_TEXT, &[named]).run().assert_exit(0);
+    assert!(sandbox.requests()[0].text().contains("the-secret"));
+}

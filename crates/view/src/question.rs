@@ -18,7 +18,9 @@ pub fn action_rows(
     (columns, height): (usize, usize),
     all: bool,
 ) -> Vec<Span> {
-    let why = start.attributes.get("reason").map(|why| format!("reason: {why}"));
+    // On one line, so that none of it looks like a line of the command.
+    let why = start.attributes.get("reason").map(|why| why.replace('\n', " "));
+    let why = why.map(|why| format!("reason: {why}"));
     let mut rows = bar_rows("", &why.unwrap_or_default(), columns);
     rows.extend(bar_rows("", &describe_target(&start.tag, &start.attributes), columns));
     if let Some(diff) = diff {
@@ -65,18 +67,17 @@ mod tests {
 
     #[test]
     fn nothing_of_a_command_is_hidden() {
-        let texts = |commands: &str, all| -> Vec<String> {
-            let action = Action::Shell {
-                commands: commands.into(),
-                timeout: None,
-                keep: None,
-                outside: None,
-            };
+        let asked = |commands: &str, outside, all| -> Vec<String> {
+            let commands = commands.into();
+            let action = Action::Shell { commands, timeout: None, keep: None, outside };
             action_rows(&Start::to_decide(1, &action, Path::new("/"), false), None, (40, 99), all)
                 .into_iter()
                 .map(|row| row.text)
                 .collect()
         };
+        let texts = |commands: &str, all| asked(commands, None, all);
+        let reason = Some("it must:\nls -la".to_owned());
+        assert_eq!(asked("rm x", reason, false), ["│ reason: it must: ls -la", "│ rm x"]);
         assert_eq!(
             texts("ls\u{200b}\necho \x1b[7mnagent", false),
             ["│ ls\\u{200b}", "│ echo \\u{1b}[7mnagent"]

@@ -15,6 +15,7 @@ use segments::split::index_path;
 use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
+use sys::names::refuse_link_out;
 
 /// The split that is put back, and how
 #[derive(Debug, Clone, clap::Args)]
@@ -63,6 +64,9 @@ fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Proble
     // A source that is missing or not a file is refused later, with its own message.
     let real = fs::real_path(source).filter(|real| real.is_file());
     let Some(real) = real else { return Ok(()) };
+    if let Some(named) = &args.source {
+        refuse_link_out(named).map_err(|why| Problem::failed(format!("--source: {why}")))?;
+    }
     let named = args.source.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let folder = env.current_folder()?;
     let is_inside = || fs::real_path(&folder).is_some_and(|folder| real.starts_with(folder));
@@ -73,7 +77,7 @@ fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Proble
     if is_agreed {
         return Ok(());
     }
-    let shown = quote_name(source);
+    let shown = quote_name(&real);
     Err(Problem::failed(format!(
         "the index is for {shown}, which is neither in this folder nor named; to patch it, add --source {shown}"
     )))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use serde_json::Value;
 
+use super::refuse_hidden_link;
 use super::summaries::{self, Writers};
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::flags::{ModelArgs, parse_bytes};
@@ -83,6 +84,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
         (Some(index), _) => split::refresh(&expand(index), &mut hooks),
         (None, file) => {
             let source = file.map(expand).unwrap_or_default();
+            refuse_hidden_link(&source, &env)?;
             let temp = || {
                 let temp = env.get_os("TMPDIR").unwrap_or("/tmp".as_ref());
                 Path::new(temp).join(split::default_folder_name(&source))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::refuse_hidden_link;
 use super::summaries::{self, Writers};
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::flags::{InputArgs, ModelArgs};
@@ -44,6 +45,7 @@ pub struct FileSummaryArgs {
 pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
+    refuse_hidden_link(args.input.path(), &env)?;
     let input = InputFile::open(args.input.path(), &interrupts)?;
     let path = env.absolute_path(input.path())?;
     let path = fs::real_path(&path).unwrap_or(path);

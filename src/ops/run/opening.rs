@@ -10,6 +10,7 @@ use super::skills::{Skills, named_by};
 use super::trust::{RepositoryText, SERVERS, repository_files};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::mcp::servers::Servers;
+use crate::ops::files::refuse_hidden_link;
 use crate::ops::files::{file_conversation, file_memory};
 use crate::ops::mcp;
 use crate::ops::screen::progress::Progress;
@@ -151,6 +152,9 @@ fn context_texts(
     let plain = |part: context_files::ContextFile| (part.path.display().to_string(), part.text);
     let trusted = texts.iter().filter_map(|text| Some((name(text), text.text.clone()?)));
     let others = texts.iter().rev().filter(|text| text.text.is_none()).map(name);
+    for path in &call.settings.context {
+        refuse_hidden_link(path, &call.env)?;
+    }
     let named = context_files::load_named_files(&call.settings.context);
     let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
     let of_look = of_look.map(|look| {

@@ -1,6 +1,7 @@
 //! Sends a text to a model in one request, for `nagent-llm-text`.
 
 use super::one_shot::{OneShot, report_request};
+use crate::ops::files::refuse_hidden_link;
 use crate::ops::run::answer::write_output;
 use crate::ops::setup::flags::{AnswerArgs, InputArgs, ModelArgs};
 use crate::out::Report;
@@ -9,6 +10,7 @@ use conversation::limits;
 use conversation::model::{RequestMessage, Role};
 use conversation::problem::Problem;
 use models::schema::{Schema, describe_form};
+use sys::env::Env;
 use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
@@ -42,6 +44,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
             "there is no file {words}; for a prompt: echo {words} | nagent-llm-text -"
         )));
     }
+    refuse_hidden_link(file, &Env::read())?;
     let input = InputFile::open(file, &interrupts)?;
     let text = input
         .read_text(limits::CONVERSATION)?

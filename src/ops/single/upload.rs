@@ -6,6 +6,7 @@ use std::path::Path;
 use super::one_shot::{OneShot, report_request};
 use crate::client::files::NewFile;
 use crate::drive;
+use crate::ops::files::refuse_hidden_link;
 use crate::ops::setup::flags::{InputArgs, ModelArgs};
 use crate::out::{self, Report};
 use conversation::format::file::Block;
@@ -15,6 +16,7 @@ use conversation::problem::Problem;
 use models::picture::Picture;
 use models::route::FileRoute;
 use models::sniff;
+use sys::env::Env;
 use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
@@ -42,6 +44,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
         ));
     }
     let path = args.input.path();
+    refuse_hidden_link(path, &Env::read())?;
     let input = InputFile::open(path, &Interrupts::install()?)?;
     let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
     let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
