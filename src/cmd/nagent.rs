@@ -55,7 +55,7 @@ Usage: nagent [OPTIONS] [PROMPT]...   (end the prompt with - to add stdin)
       --undo [N]          Take back what the last N runs changed (--list)
       --status, --doctor  Show the settings in force; check what is missing
 
-nagent --help explains all flags. nagent alone opens a prompt that stays.
+nagent --help explains all flags. nagent alone opens a prompt that stays open.
 Conversations: nagent-conversations --help. Runs: nagent-status.
 ";
 

@@ -93,6 +93,19 @@ pub fn resolve_links(path: &Path) -> PathBuf {
     }
 }
 
+/// The path without `.` and `..`, by its text alone.
+pub fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
 /// Follows symbolic links; their target need not exist.
 pub(crate) fn follow_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
@@ -113,13 +126,7 @@ pub fn refuse_link_out(path: &Path) -> Result<(), String> {
     let Ok(folder) = std::env::current_dir() else { return Ok(()) };
     let tree = folder.ancestors().find(|it| it.join(".git").exists()).unwrap_or(&folder);
     let given = folder.join(path);
-    let mut plain = PathBuf::new();
-    for part in given.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
+    let plain = normalize(&given);
     let real = resolve_links(&follow_links(&given));
     let is_git = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
     let is_out = !real.starts_with(tree) || is_git(&real) && !is_git(&plain);

@@ -1,6 +1,6 @@
 //! Finds the file of a `require`, as in CommonJS: by its path, with an extension, as a folder's `index.js`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::Bridges;
 use crate::script::guarded::OpenedPath;
 use crate::script::policy::{AccessRequest, Mode};
 use conversation::limits;
+use sys::names::normalize;
 
 impl Bridges<'_> {
     /// The source of a module, its path and its folder.
@@ -31,6 +32,7 @@ impl Bridges<'_> {
 
     /// [`Self::find_module`] in one folder.
     fn find_below(&mut self, base: &Path, name: &str) -> Result<Option<Value>, String> {
+        // The key of the cache of modules.
         let path = normalize(&base.join(name));
         // Only a script that may read a file may learn whether it exists.
         if self.permissions.asker.is_none() {
@@ -69,17 +71,4 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
-}
-
-/// The path without `.` and `..`, as text, which is the key of the cache of modules.
-fn normalize(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => drop(normal.pop()),
-            other => normal.push(other),
-        }
-    }
-    normal
 }
