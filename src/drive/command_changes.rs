@@ -30,6 +30,8 @@ pub struct CommandChanges {
     /// The top of the working tree (or the folder, where that is in no repository), and the tree before the first command,
     /// or why it is not known.
     begun: Option<(PathBuf, Result<Snapshot>)>,
+    /// The time then, in nanoseconds since 1970.
+    since: u64,
     /// The length of git's log of `HEAD` then.
     head_log: u64,
     /// When commands began and ended.
@@ -61,7 +63,8 @@ impl CommandChanges {
                 return None;
             }
             let why = "the run has not ended, or was killed".to_owned();
-            let logged = log.append(&top, FileEvent::CommandsRan { why });
+            self.since = clock::of_files().as_nanos().try_into().unwrap_or(0);
+            let logged = log.append(&top, FileEvent::CommandsRan { why, since: self.since });
             let before = logged.and_then(|()| match &repository {
                 Some(top) => snapshot::take(&context.root, top),
                 None => bail!("{} is in no git repository", quote_name(&top)),
@@ -141,7 +144,7 @@ impl CommandChanges {
                 moves.join("; ")
             ));
         }
-        log.append_end(&top, why)
+        log.append_end(&top, why, self.since)
     }
 
     /// Names the files that commands changed, for the user at the end of the run.

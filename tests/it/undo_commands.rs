@@ -123,6 +123,26 @@ fn what_cannot_be_taken_back_is_named() {
 }
 
 #[test]
+fn what_git_ignores_and_refs_are_named() {
+    let sandbox = sandbox().file(".gitignore", "out/\n.env\n*.log\n").file("old.log", "");
+    sandbox.write(".env", "A=1\n");
+    sandbox.write("out/deep/same", "");
+    commit(&sandbox);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    run(&sandbox, "plain", shell("echo x >> a.txt"));
+    let json = take_back(&sandbox, &["--json"]).assert_exit(0).json();
+    assert_eq!(json["ignored"], serde_json::json!([]), "{json}");
+    run(
+        &sandbox,
+        "odd",
+        shell("echo x >> a.txt; echo B=2 >> .env; touch out/deep/new; git tag v1"),
+    );
+    let changed = ["/.env, ", "/out, ", "/.git/refs/tags/v1\n"];
+    let undone = take_back(&sandbox, &[]).assert_exit(0).stdout_has(&changed);
+    assert!(!undone.stdout.contains("old.log"), "{}", undone.stdout);
+}
+
+#[test]
 fn what_commands_changed_in_repositories_inside_is_named() {
     let sandbox = sandbox().file("inner/f", "one").file("inner/d/same", "");
     let init = "git init -q inner && cd inner && git add . && git -c user.name=a -c user.email=a@x commit -qm x";

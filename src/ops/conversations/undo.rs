@@ -5,7 +5,9 @@
 //! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
 //! is asked.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -21,16 +23,19 @@ use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{
-    FileEvent, RunFileChange, list_changes, list_unknown, undone_ids,
+    ChangeLogEntry, FileEvent, RunFileChange, list_changes, list_unknown, undone_ids,
 };
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use history::{file_index, git};
+use sandbox::automatic_files::ChangedFiles;
 use sys::change_log::{self, ChangeLog, StartedBy};
+use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
 use sys::opening::Opened;
 use sys::root::Root;
-use sys::{clock, env, fs, lock, replace, root};
+use sys::walk::walk_below;
+use sys::{clock, env, file_stamp, fs, lock, replace, root};
 
 /// The flags of an undo
 #[derive(Debug, Clone, Default, Args)]
@@ -173,7 +178,7 @@ fn undo_last(
         let (mut changes, runs) = read()?;
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if runs.is_empty() {
-            let left = describe_unknown(call, &[])?.pop().map(|left| format!("; {left}"));
+            let left = describe_unknown(call, &[])?.0.pop().map(|left| format!("; {left}"));
             return Err(Problem::failed(nothing(&left.unwrap_or_default())));
         }
         let Some(chosen) = runs.get(..count) else {
@@ -216,21 +221,58 @@ fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
     Ok(changes)
 }
 
-/// Describes what is not known of the commands of these runs, and of later runs of this conversation.
-fn describe_unknown(call: &Call<'_>, undone: &[UndoPlan]) -> Result<Vec<String>, Problem> {
+/// Describes what is not known of the commands of these runs, and of later runs of this conversation. And what git ignores
+/// and changed since they began.
+fn describe_unknown(
+    call: &Call<'_>,
+    undone: &[UndoPlan],
+) -> Result<(Vec<String>, ChangedFiles), Problem> {
     let log = change_log::read_log(call.root())?;
     let changes = || undone.iter().flat_map(|plan| &plan.changes);
     let (oldest, scope) = (changes().map(|change| &change.at).min(), UndoScope::of(call)?);
-    let unknown = list_unknown(&log).into_iter().filter(|(it, _)| {
+    let is_about = |it: &ChangeLogEntry| {
         let is_later = oldest.is_none_or(|oldest| it.at >= *oldest);
         // Of a run that was undone before, it was said then.
         let was_undone = undone_ids(&log).any(|id| id.starts_with(&it.run));
         let is_new = !was_undone || changes().any(|change| change.run == it.run);
         let is_meant = || scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
         is_later && is_new && call.which.file_edit.is_none() && is_meant()
-    });
+    };
     let describe = |(_, why)| format!("not all that commands did is taken back: {why}");
-    Ok(unknown.map(describe).collect())
+    let unknown = list_unknown(&log).into_iter().filter(|(it, _)| is_about(it));
+    let mut began: BTreeMap<&Path, u64> = BTreeMap::new();
+    for entry in log.iter().filter(|it| is_about(it)) {
+        if let FileEvent::CommandsRan { since: since @ 1.., .. } = entry.event {
+            let first = began.entry(Path::new(&entry.path)).or_insert(since);
+            *first = since.min(*first);
+        }
+    }
+    let written = undone.iter().map(|plan| plan.path.clone()).collect();
+    Ok((unknown.map(describe).collect(), find_ignored(&began, &written)))
+}
+
+/// Maximum time to look for what git ignores and changed.
+const IGNORED_TIME: Duration = Duration::from_secs(1);
+
+/// Finds what git ignores in these trees and changed since a time, but for what is undone.
+fn find_ignored(began: &BTreeMap<&Path, u64>, written: &BTreeSet<PathBuf>) -> ChangedFiles {
+    let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
+    for (top, since) in began {
+        let has_changed = |path: &Path| {
+            let changed =
+                file_stamp::changed_at(path).is_some_and(|it| it.as_nanos() >= u128::from(*since));
+            changed && !written.contains(path)
+        };
+        for path in git::list_ignored(top) {
+            let mut below =
+                walk_below(&path, &|_| true).take_while(|_| watch.elapsed() < IGNORED_TIME);
+            if has_changed(&path) || below.any(|it| has_changed(&it.path())) {
+                found.paths.push(path);
+            }
+        }
+        found.is_cut |= watch.elapsed() >= IGNORED_TIME;
+    }
+    found
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
@@ -273,7 +315,7 @@ fn take_back(
     if !refusals.is_empty() {
         return Ok(report_refusals(call, &refusals));
     }
-    let left = describe_unknown(call, &plans)?;
+    let (left, ignored) = describe_unknown(call, &plans)?;
     write_all(call, &mut plans)?;
     // From here on the files are changed: a failure to record that says so.
     for (at, plan) in plans.iter().enumerate() {
@@ -286,7 +328,7 @@ fn take_back(
             ))
         })?;
     }
-    Ok(report_done(call, plans, &left))
+    Ok(report_done(call, plans, &left, &ignored))
 }
 
 /// Maximum number of files of an undo that a conversation records.

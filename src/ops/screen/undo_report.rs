@@ -12,6 +12,8 @@ use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{ChangeLogEntry, NO_FILE, RunFileChange, short_hash};
 use edits::diff::file_diff::DiffText;
+use sandbox::automatic_files::ChangedFiles;
+use sys::names::name_some;
 use sys::opening::Opened;
 use sys::terminal;
 
@@ -52,9 +54,18 @@ fn change_to_json(change: &RunFileChange) -> Value {
     })
 }
 
+/// Maximum number of ignored files and folders that are named.
+const IGNORED: usize = 20;
+
 /// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color. `left`: what
-/// commands changed and was not taken back; the exit code is then 1.
-pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]) -> Report {
+/// commands changed and was not taken back; the exit code is then 1. `ignored`: what changed and git ignores, which are mostly
+/// build products.
+pub(crate) fn report_done(
+    call: &Call<'_>,
+    plans: Vec<UndoPlan>,
+    left: &[String],
+    ignored: &ChangedFiles,
+) -> Report {
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
@@ -91,7 +102,16 @@ pub(crate) fn report_done(call: &Call<'_>, plans: Vec<UndoPlan>, left: &[String]
         }));
     }
     text.extend(left.iter().map(|left| format!("{left}\n")));
+    let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
+    if !names.is_empty() {
+        let more = if ignored.is_cut { ", and not all was looked at" } else { "" };
+        let names = name_some(&names, IGNORED, ", ");
+        text.push_str(&format!(
+            "changed since commands began, and stays (ignored by git, or a ref): {names}{more}\n"
+        ));
+    }
     let report = Report::wrapped(&text).with("files", files).with("not_undone", left);
+    let report = report.with("ignored", names);
     Report { exit: if left.is_empty() { Exit::Done } else { Exit::Failed }, ..report }
 }
 

@@ -6,7 +6,8 @@
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
 //!  "what":"commands","before":H,"after":H,"executable":B}    commands changed F; this takes the place of what the run
 //!                                          recorded of F before; B: it could be executed before
-//!  "what":"commands_ran","why":W}          why not all that the run's commands changed below F is recorded, or ""
+//!  "what":"commands_ran","why":W,"since":N}    why not all that the run's commands changed below F is recorded, or "";
+//!                                          the first began N nanoseconds after 1970
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
@@ -66,10 +67,25 @@ pub struct ChangeLogEntry {
 #[serde(tag = "what", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the head of this file describes them")]
 pub enum FileEvent {
-    Write { before: String, after: String },
-    Commands { before: String, after: String, executable: bool },
-    CommandsRan { why: String },
-    Undo { undone: Vec<String>, before: String, after: String },
+    Write {
+        before: String,
+        after: String,
+    },
+    Commands {
+        before: String,
+        after: String,
+        executable: bool,
+    },
+    CommandsRan {
+        why: String,
+        #[serde(default)]
+        since: u64,
+    },
+    Undo {
+        undone: Vec<String>,
+        before: String,
+        after: String,
+    },
 }
 
 /// A change of a file by a run, from one content to another. A run has several if something else changed the file in
@@ -194,7 +210,7 @@ pub fn list_changes(entries: &[ChangeLogEntry]) -> Vec<RunFileChange> {
 pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> {
     let mut all: Vec<(&ChangeLogEntry, &str)> = Vec::new();
     for entry in entries {
-        if let FileEvent::CommandsRan { why } = &entry.event {
+        if let FileEvent::CommandsRan { why, .. } = &entry.event {
             all.retain(|(it, _)| it.run != entry.run || it.conversation != entry.conversation);
             all.extend((!why.is_empty()).then_some((entry, why.as_str())));
         }

@@ -4,11 +4,15 @@
 //! written a repository: its claims about its own location are ignored, secrets are cut out of addresses, and damage in
 //! it is not an error here.
 
+use super::own_folders::git_folders;
 use super::repository::{ask_repository, describe_open_error};
 use conversation::format::harmless::quote_name;
-use git2::{ErrorCode, Repository};
+use git2::{ErrorCode, Repository, StatusOptions, StatusShow};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sys::walk::walk_below;
 
 const REMOTES: usize = 20;
 
@@ -74,6 +78,23 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
     };
     let paths: Vec<PathBuf> = ask_repository(top, list).unwrap_or_default();
     paths.into_iter().map(|path| top.join(path)).collect()
+}
+
+/// Lists what a snapshot of the tree with this top does not have: the files and folders that git ignores, and its own refs.
+pub fn list_ignored(top: &Path) -> Vec<PathBuf> {
+    let list = |repository: Repository| {
+        let mut options = StatusOptions::new();
+        options.show(StatusShow::Workdir).include_untracked(false).include_ignored(true);
+        let statuses = repository.statuses(Some(&mut options))?;
+        let ignored = statuses.iter().filter(|it| it.status().is_ignored());
+        Ok(ignored.map(|it| it.path_bytes().to_owned()).collect())
+    };
+    let ignored: Vec<Vec<u8>> = ask_repository(top, list).unwrap_or_default();
+    let ignored = ignored.iter().map(|it| top.join(OsStr::from_bytes(it)).components().collect());
+    let folders = git_folders(&top.join(".git"));
+    let refs = folders.iter().flat_map(|it| walk_below(&it.join("refs"), &|_| true));
+    let refs = refs.map(|it| it.path()).filter(|it| !it.is_dir());
+    ignored.chain(refs).collect()
 }
 
 /// Reads the facts about the repository of `cwd`. Starts no program, opens no connection and never fails.
