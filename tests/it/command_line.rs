@@ -224,7 +224,7 @@ fn complete(sandbox: &Sandbox, program: &str, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn shells_complete_flags_conversations_and_models() {
-    let sandbox = Sandbox::new().reply(answer("x"));
+    let sandbox = Sandbox::new().reply(answer("x")).reply(answer("x"));
     sandbox.run(&["-c", "about-logs", "x"]).assert_exit(0);
     assert_eq!(complete(&sandbox, NAGENT, &["--conti"]), ["--continue"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--conversation", "ab"]), ["about-logs"]);
@@ -245,6 +245,18 @@ fn shells_complete_flags_conversations_and_models() {
     }
     assert_eq!(complete(&sandbox, CONVERSATIONS, &["rem"]), ["remove"]);
     assert_eq!(complete(&sandbox, CONVERSATIONS, &["show", "ab"]), ["about-logs"]);
+    // Bash has no place for a description, so the value shows the prompt until it is the only one.
+    sandbox.run(&["-c", "about-names", "y"]).assert_exit(0);
+    for (begun, kind, offered) in [
+        ("about", "63", "about-names  (y)\u{b}about-logs  (x)"),
+        ("about", "37", "about-names\u{b}about-logs"),
+        ("about-n", "9", "about-names"),
+    ] {
+        let command = sandbox.program(NAGENT, &["--", "nagent", "-c", begun]);
+        let command = command.env("NAGENT_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2");
+        let command = command.env("_CLAP_IFS", "\u{b}").env("_CLAP_COMPLETE_COMP_TYPE", kind);
+        assert_eq!(command.run().assert_exit(0).stdout, offered);
+    }
     for shell in ["bash", "zsh", "fish"] {
         let script = sandbox.program(NAGENT, &[] as &[&str]).env("NAGENT_COMPLETE", shell).run();
         let script = script.assert_exit(0).stdout;

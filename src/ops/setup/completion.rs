@@ -45,6 +45,8 @@ pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
     let env = Env::read();
     let Ok((root, _)) = find_root(None, &env) else { return Vec::new() };
     let begun = begun.to_string_lossy();
+    // Bash shows values only. While it offers several, it inserts no more than they begin with; 37 is its menu.
+    let shows_values = env.get("_CLAP_COMPLETE_COMP_TYPE").is_some_and(|kind| kind != "37");
     let catalog = Catalog::read_indexes(root, env);
     let mut names = catalog.newest_names().unwrap_or_default();
     names.retain(|name| {
@@ -52,9 +54,14 @@ pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
         name.starts_with(&*begun) && (is_of_a_person || !begun.is_empty())
     });
     names.truncate(20);
+    let is_one = names.len() == 1;
     let offer = |(at, name): (usize, String)| {
         let words = catalog.read_conversation(&name).map(|one| one.overview.first_words);
-        CompletionCandidate::new(name).display_order(Some(at)).help(words.map(Into::into))
+        let value = match &words {
+            Some(words) if shows_values && !is_one => format!("{name}  ({words})"),
+            _ => name,
+        };
+        CompletionCandidate::new(value).display_order(Some(at)).help(words.map(Into::into))
     };
     names.into_iter().enumerate().map(offer).collect()
 }
