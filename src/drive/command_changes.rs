@@ -120,23 +120,23 @@ impl CommandChanges {
             }
             Err(why) => (Vec::new(), Vec::new(), self.name_changed(&top, &logged, &why)),
         };
+        let (_, moves) = git::read_head_log(&top, self.head_log);
+        self.has_moved = !moves.is_empty();
         self.left = left.iter().map(|it| name(it)).collect();
         let mut left: Vec<String> = left.iter().map(quote_name).collect();
         for (path, event) in events {
-            let Some(event) = event else {
+            if let Some(event) = event {
+                self.changed.push(name(&path));
+                log.append(&path, event)?;
+            } else if !(self.has_moved && path.ends_with(snapshot::INDEX)) {
                 self.left.push(name(&path));
                 left.push(quote_name(&path));
-                continue;
-            };
-            self.changed.push(name(&path));
-            log.append(&path, event)?;
+            }
         }
         if !left.is_empty() {
-            let what = "these are links or modes, in a repository inside, or changed by something else, too";
+            let what = "these are links, modes or git's index, in a repository inside, or changed by something else, too";
             why = format!("{what}: {}", name_some(&left, NAMED, ", "));
         }
-        let (_, moves) = git::read_head_log(&top, self.head_log);
-        self.has_moved = !moves.is_empty();
         if self.has_moved {
             let before = if why.is_empty() { "" } else { "; " };
             why.push_str(&format!(

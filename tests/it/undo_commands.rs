@@ -497,4 +497,9 @@ fn commits_of_a_run_stay_and_undo_says_so() {
     assert!(!undone.stdout.contains("Add b") && !sandbox.work().join("c.txt").exists());
     let nothing = take_back(&sandbox, &[]).assert_exit(1);
     assert!(!nothing.stderr.contains("Add b"), "{}", nothing.stderr);
+    // git status renews the times in the index.
+    run(&sandbox, "look", shell("echo d > d.txt; touch a.txt; git status"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    run(&sandbox, "stage", shell("echo d > d.txt; git add d.txt"));
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/d.txt\n", "/.git/index"]);
 }

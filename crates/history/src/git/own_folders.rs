@@ -9,10 +9,11 @@ use conversation::format::harmless::{escape_line, quote_name};
 use conversation::limits;
 
 /// Files that libgit2 reads into memory when it opens a repository, and their largest sizes.
-const FILES: [(&str, u64); 7] = [
+const FILES: [(&str, u64); 8] = [
     ("HEAD", limits::REPOSITORY_CONFIG),
     ("config", limits::REPOSITORY_CONFIG),
     ("config.worktree", limits::REPOSITORY_CONFIG),
+    ("index", u64::MAX),
     ("packed-refs", limits::REPOSITORY_FILE),
     ("shallow", limits::REPOSITORY_FILE),
     ("info/grafts", limits::REPOSITORY_FILE),

@@ -2,12 +2,13 @@
 //! libgit2 compares the tree with an index of nagent's own, as `git status` does it with the user's, so only what changed
 //! since the last time is read. Contents that the user's repository does not have are stored byte for byte in a bare one,
 //! `{root}/snapshots/{hash of the top}.git`. Nothing is written in the user's, not even the time of an object, which
-//! libgit2 renews where it writes one again. Files that `.gitignore` excludes are not looked at, and of
-//! repositories inside it is only known that they are there.
+//! libgit2 renews where it writes one again. Files that `.gitignore` excludes are not looked at, of
+//! repositories inside it is only known that they are there, and of the index only whether it differs.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ const EXECUTABLE: u32 = 0o100_755;
 const REGULAR: u32 = 0o100_644;
 const LINK: u32 = 0o120_000;
 const REPOSITORY: u32 = 0o160_000;
+
+/// The name of the user's index in a snapshot.
+pub const INDEX: &str = ".git/index";
 
 /// The mode of a file in the tree, and the id of its content. A file that cannot be read has zeros.
 pub type Entry = (u32, Oid);
@@ -176,9 +180,20 @@ impl Store {
         }
         updated?;
         let known = index.iter().map(|entry| (entry.path, (entry.mode, entry.id)));
-        let mut all: Snapshot = known.chain(unread).collect();
+        let mut all: Snapshot = known.chain(unread).chain(self.user_index()).collect();
         all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok(all)
+    }
+
+    /// The content of the user's index, without the times in it, which `git status` brings up to date.
+    fn user_index(&self) -> Option<(Vec<u8>, Entry)> {
+        let index = self.user.index().ok()?;
+        let mut hasher = DefaultHasher::new();
+        for entry in index.iter() {
+            (entry.path, entry.mode, entry.id, entry.flags, entry.flags_extended).hash(&mut hasher);
+        }
+        let id = Oid::from_bytes(&[&hasher.finish().to_le_bytes()[..], &[0; 12]].concat()).ok()?;
+        Some((INDEX.into(), (0, id)))
     }
 
     fn open_index(&self) -> Result<Index> {
