@@ -18,6 +18,8 @@ pub trait Tool: Parser {
     const NAME: &'static str;
     /// Explains to a model when and how to call the tool.
     const DESCRIPTION: &'static str;
+    /// Examples and exit codes, shown below the flags.
+    const AFTER_HELP: &'static str;
     /// Whether `--lines` prints events, the last of them the report.
     const HAS_EVENTS: bool = true;
     /// The text of `-h`, where a screen cannot hold all flags.
@@ -71,8 +73,8 @@ pub fn command<T: Tool>() -> Command {
     let json = json.global(has_verbs);
     let folder = Arg::new("run-in").short('C').value_name("DIR").global(has_verbs);
     let folder = folder.value_parser(clap::value_parser!(PathBuf)).help("Run in this folder");
-    let command =
-        T::adapt(T::command()).name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
+    let command = T::adapt(T::command()).name(T::NAME).after_help(T::AFTER_HELP);
+    let command = command.version(env!("CARGO_PKG_VERSION")).max_term_width(100);
     // A tool that needs the value of --json declares the flag itself.
     let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
     let folder = folder.value_hint(ValueHint::DirPath).display_order(900);

@@ -36,8 +36,6 @@ pub struct Report {
     pub paged: Option<PagedFrom>,
     /// A line for stderr, after all else.
     pub last_line: Option<String>,
-    /// Whether a child program has printed the report; only the exit code remains.
-    pub is_out: bool,
 }
 
 impl Report {
@@ -154,9 +152,6 @@ pub enum Form {
 
 /// Writes a report to stdout, its error to stderr. Returns the exit code: an answer that could not be written is a failure.
 pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
-    if report.is_out {
-        return report.exit;
-    }
     if form == Form::Lines {
         let exit = report.exit;
         let mut document = Map::from_iter([("event".to_owned(), "end".into())]);
@@ -193,7 +188,8 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
 /// Shows a complete answer as Markdown. Returns whether it was shown.
 pub fn print_markdown(text: &str) -> bool {
     let mut view = Markdown::default();
-    stdout_has_colours() && write_shown(&(view.push(text, terminal::window()) + &view.end()))
+    stdout_has_colours()
+        && write_shown(&(view.push(text, terminal::window()) + &view.end())).is_ok()
 }
 
 /// Whether a pager shows the text. One that begins at the end does not know by itself that all of it fits.
@@ -230,8 +226,7 @@ fn escape_json(document: &str) -> String {
 /// Writes text to stdout; false if that failed. A closed pipe ends quietly; any other failure is reported on stderr.
 fn print_text(tool: &str, text: &str) -> bool {
     let shown = make_safe(text, terminal::stdout_is_terminal());
-    let mut out = io::stdout().lock();
-    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
+    match write_shown(&shown) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             print_tool_line(tool, &format!("cannot write to stdout: {error}"));
             false
@@ -249,6 +244,13 @@ pub fn print_line(text: &str) {
 /// Writes a line of a tool to stderr.
 pub fn print_tool_line(tool: &str, text: &str) {
     print_line(&format!("{tool}: {text}"));
+}
+
+/// Writes notes of a tool to stderr, each on a line.
+pub fn print_notes(tool: &str, notes: &[String]) {
+    for note in notes {
+        print_tool_line(tool, &format!("note: {note}"));
+    }
 }
 
 /// Writes rows to stderr. They are wrapped already, or shown exactly.
@@ -296,14 +298,14 @@ impl Answer {
                 let plain = style_spans(spans, false);
                 view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
             }
-            write_shown(&style_spans(spans, terminal::has_colours()));
+            let _ = write_shown(&style_spans(spans, terminal::has_colours()));
         }
     }
 
     /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
     pub fn print(&mut self, text: &str) -> bool {
         match &mut self.0 {
-            Some(view) => write_shown(&view.push(text, terminal::window())),
+            Some(view) => write_shown(&view.push(text, terminal::window())).is_ok(),
             None => print_part(text),
         }
     }
@@ -315,15 +317,15 @@ impl Answer {
     }
 }
 
-fn write_shown(shown: &str) -> bool {
+fn write_shown(shown: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush())
 }
 
 /// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.
 /// `false`: nobody reads it any more.
 pub fn print_part(text: &str) -> bool {
-    write_shown(&make_safe(text, terminal::stdout_is_terminal()))
+    write_shown(&make_safe(text, terminal::stdout_is_terminal())).is_ok()
 }
 
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
@@ -340,12 +342,11 @@ pub fn print_json_text(mut text: String) -> io::Result<()> {
         text = escape_json(&text);
     }
     text.push('\n');
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    write_shown(&text)
 }
 
-/// Writes a prompt to stderr: the line stays open.
-pub fn print_prompt(text: &str) {
+/// Writes text that is fit for a terminal, with codes of ours, to stderr: the line stays open.
+pub fn print_codes(text: &str) {
     let mut err = io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }

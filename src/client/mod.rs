@@ -105,7 +105,7 @@ impl ModelClient {
     /// Ends requests when this much time has passed from now.
     pub fn limit_time(&mut self, limit: Duration) {
         match &mut self.backend {
-            Backend::Server(server) => server.limit_time(limit),
+            Backend::Server(server) => server.client.limit_time(limit),
             Backend::Program(program) => program.limit_time(limit),
             Backend::Recording(_) => {}
         }

@@ -89,13 +89,9 @@ impl Program {
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        self.run_program(ask, on_arrival, interrupts).map_err(|error| match error {
-            RequestError::Api(mut error) => {
-                error.message = self.redactor.redact_text(error.message).0;
-                RequestError::Api(error)
-            }
-            RequestError::Interrupted(_) => error,
-        })
+        let redact = |error: &ApiError| self.redactor.redact_text(error.message.clone()).0;
+        let reply = self.run_program(ask, on_arrival, interrupts);
+        reply.map_err(|error| error.map_message(redact))
     }
 
     fn run_program(
@@ -135,11 +131,6 @@ impl Program {
             }
             _ => return Ok(None),
         })
-    }
-
-    /// The time limit of a reply.
-    fn reply_timeout(&self) -> Duration {
-        self.time_left().map_or(self.timeout, |left| left.min(self.timeout))
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -184,7 +175,7 @@ impl Program {
         job.output = Output::Separate;
         job.keep = limits::PROGRAM_OUTPUT;
         job.limit = limits::PROGRAM_OUTPUT as u64;
-        job.timeout = Some(self.reply_timeout());
+        job.timeout = Some(self.time_left().map_or(self.timeout, |left| left.min(self.timeout)));
         job
     }
 }

@@ -91,13 +91,7 @@ impl ModelClient {
         for note in self.notes.drain(..) {
             report(&format!("note: {note}"));
         }
-        result.map_err(|error| match error {
-            RequestError::Api(mut error) => {
-                error.message = self.explain(&error, model);
-                RequestError::Api(error)
-            }
-            RequestError::Interrupted(_) => error,
-        })
+        result.map_err(|error| error.map_message(|error| self.explain(error, model)))
     }
 }
 

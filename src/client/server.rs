@@ -14,7 +14,7 @@ use sys::key_command::KeyCommand;
 
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,
-    client: Box<HttpClient>,
+    pub(super) client: Box<HttpClient>,
     pub(super) key_command: Option<KeyCommand>,
     /// The parts of requests that the server refused: they are left out from then on.
     refused: Vec<RefusedPart>,
@@ -24,10 +24,6 @@ impl Server {
     pub(super) fn new(endpoint: Endpoint, connect: Duration, read: Duration) -> Self {
         let (key_command, refused) = (None, Vec::new());
         Self { endpoint, client: Box::new(HttpClient::new(connect, read)), key_command, refused }
-    }
-
-    pub(super) fn limit_time(&mut self, limit: Duration) {
-        self.client.limit_time(limit);
     }
 
     /// Gets the credential from its command; `again`: the current one was refused. Returns whether there is a new one.

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use crate::cli::Tool;
+use crate::drive::nagent_child::flag_word;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::usage::{self, UsageBy};
 use crate::ops::conversations::{Catalog, changes, list, prune, reading, rewind};
@@ -21,24 +22,11 @@ use sys::clock;
 use sys::env::Env;
 use sys::root::Root;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-conversations list --search timeout
-  nagent-conversations show
-  nagent-conversations export log > log.md
-  nagent-conversations prune --dry-run
-
-NAME is the name of a conversation or the beginning of one; without it, the
-conversation of this shell is meant. Without a command, they are listed.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage";
-
 /// List, show, copy, shorten and remove conversations, and clean up after them
 ///
 /// Only compact, summarize and edit ask a model. All else needs no network and no key, and works while runs are active.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
     verb: Option<ConversationsCommand>,
@@ -200,11 +188,7 @@ fn run_nagent(
         pairs.push(("config", model.config.map(PathBuf::into_os_string)));
         pairs.push(("profile", model.profile.map(OsString::from)));
     }
-    let given = pairs.into_iter().filter_map(|(flag, value)| {
-        let mut word = OsString::from(format!("--{flag}="));
-        word.push(value?);
-        Some(word)
-    });
+    let given = pairs.into_iter().filter_map(|(flag, value)| Some(flag_word(flag, value?)));
     let words = words.iter().map(OsString::from);
     let words = [OsString::from(super::nagent::Args::NAME)].into_iter().chain(given).chain(words);
     super::nagent::Args::try_parse_from(words)
@@ -239,14 +223,23 @@ impl Tool for Args {
         [--by model|day|conversation], save NEW [NAME], load NAME [INTO], branch NAME [INTO], clear [NAME], compact [NAME], \
         summarize [NAME], edit PROMPT, files, prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-conversations list --search timeout
+  nagent-conversations show
+  nagent-conversations export log > log.md
+  nagent-conversations prune --dry-run
+
+NAME is the name of a conversation or the beginning of one; without it, the
+conversation of this shell is meant. Without a command, they are listed.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage";
 
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();
         let root = find_root(self.root.as_deref(), &env)?.0;
         let catalog = Catalog::read_indexes(root.clone(), env);
-        for note in &catalog.notes {
-            out::print_tool_line(Self::NAME, &format!("note: {note}"));
-        }
+        out::print_notes(Self::NAME, &catalog.notes);
         let resolve =
             |name: Option<String>| name.map(|name| catalog.resolve_name(Some(&name))).transpose();
         let list = ConversationsCommand::List(ListFilter::default());

@@ -10,20 +10,6 @@ use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-each \"Sum this up in a sentence\" docs/*.md
-  nagent-each --own \"Document the public functions\" src/*.rs
-  git branch | nagent-each --lines -j 8 --max-cost 2 \"Is branch {} merged?\"
-  nagent-each --jsonl=mails.jsonl \"Sort mail {id}: {subject}\" > sorted.jsonl
-
-{} in the prompt is the input, {name} a key of a JSON line; {{}} is {} itself.
-Without them a file is shown to the model, anything else is appended.
-
-Exit codes: 0 all done, 2 wrong usage, 5 --max-cost reached, else that of the
-first input that failed; 128 + N signal N";
-
 /// Give many inputs the same prompt: files, lines, or JSON lines; each in a fresh conversation, several at the same time
 ///
 /// Each result is a line of JSON on stdout, in the order of the inputs. Results are stored before they are printed, so --resume
@@ -32,7 +18,7 @@ first input that failed; 128 + N signal N";
 ///
 /// --max-turns, --max-seconds and --max-tokens count for each input, --max-cost for all of them together.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, override_usage = "nagent-each [OPTIONS] PROMPT [FILE]...",
+#[command(override_usage = "nagent-each [OPTIONS] PROMPT [FILE]...",
     mut_arg("prompt", |arg| arg.index(1).action(ArgAction::Set).num_args(1).required(true).value_hint(ValueHint::Other).help("What to do with each input")),
     mut_arg("lines", |arg| arg.long("print-events").hide(true)),
     mut_arg("jobs", |arg| arg.short('j').help("Work on at most N inputs at the same time [default: 4]")),
@@ -57,13 +43,24 @@ impl Tool for Args {
         time. Call it as nagent-each PROMPT FILE..., or with --lines or --jsonl and the inputs on stdin; {} in PROMPT is the \
         input. Results are JSON lines on stdout, in the order of inputs: index, input, exit_code, response, error. --resume goes on \
         after an interruption. Exit codes: 0 done, 2 wrong usage, 5 --max-cost reached, else that of the first failed input.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-each \"Sum this up in a sentence\" docs/*.md
+  nagent-each --own \"Document the public functions\" src/*.rs
+  git branch | nagent-each --lines -j 8 --max-cost 2 \"Is branch {} merged?\"
+  nagent-each --jsonl=mails.jsonl \"Sort mail {id}: {subject}\" > sorted.jsonl
+
+{} in the prompt is the input, {name} a key of a JSON line; {{}} is {} itself.
+Without them a file is shown to the model, anything else is appended.
+
+Exit codes: 0 all done, 2 wrong usage, 5 --max-cost reached, else that of the
+first input that failed; 128 + N signal N";
     const HAS_EVENTS: bool = false;
 
-    fn run(self) -> Result<Report, Problem> {
-        let mut run = self.run;
-        run.allow_working_folder()?;
+    fn run(mut self) -> Result<Report, Problem> {
+        self.run.allow_working_folder()?;
         let which = ConversationArgs::default();
-        let mut call = Call::new(Self::NAME, &run, &which)?;
+        let mut call = Call::new(Self::NAME, &self.run, &which)?;
         run_each(&mut call, &self.each)
     }
 }

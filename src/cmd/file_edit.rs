@@ -20,20 +20,6 @@ use conversation::problem::Problem;
 use sys::fs;
 use sys::names::shell_word;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-file-edit src/parse.rs --check 'make test' \"Accept CRLF too\"
-  nagent-each --own \"Fix the spelling\" a.md b.md    (several files)
-  nagent-file-edit src/parse.rs --undo
-  nagent-file-edit src/parse.rs --history
-
-A run that changed the file shows the diff, on a terminal and in --json.
-Commands run in a sandbox, unless --sandbox is off.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
-4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
-
 /// The error for a call that asks for nothing.
 const NO_PROMPT: &str = "no prompt given: nagent-file-edit FILE \"what to change\", or the prompt on stdin, or --undo, \
      --history, --clear (--help shows all)";
@@ -48,7 +34,7 @@ const ONE_FILE: &str =
 /// asked of this file before. It may edit this file and no other. The previous content is stored, and --undo brings it back.
 /// A file that does not exist yet is created.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...",
+#[command(override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...",
     mut_arg("prompt", |arg| arg.value_hint(ValueHint::FilePath).value_name("FILE PROMPT")
         .help("The file to change, then what to do. End with - to add stdin; with no words behind FILE, stdin is the prompt")))]
 pub struct Args {
@@ -79,12 +65,23 @@ impl Tool for Args {
         lists them; --history prints who changed the file and what was changed with it; neither needs a model. \
         Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed, 4 malformed replies, 5 limit, \
         6 check never passed.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-file-edit src/parse.rs --check 'make test' \"Accept CRLF too\"
+  nagent-each --own \"Fix the spelling\" a.md b.md    (several files)
+  nagent-file-edit src/parse.rs --undo
+  nagent-file-edit src/parse.rs --history
 
-    fn run(self) -> Result<Report, Problem> {
-        let mut args = self;
-        args.run.allow_working_folder()?;
-        let file = args.take_file()?;
-        args.edit_file(&file)
+A run that changed the file shows the diff, on a terminal and in --json.
+Commands run in a sandbox, unless --sandbox is off.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
+4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
+
+    fn run(mut self) -> Result<Report, Problem> {
+        self.run.allow_working_folder()?;
+        let file = self.take_file()?;
+        self.edit_file(&file)
     }
 }
 

@@ -1,30 +1,10 @@
 //! `nagent-file-summarize`: a file in, its summary out; a large file by way of its segments.
 
-use clap::Parser;
-
 use crate::cli::Tool;
-use crate::ops::files::summarize_file::{FileSummaryArgs, summarize_file};
+pub use crate::ops::files::summarize_file::FileSummaryArgs as Args;
+use crate::ops::files::summarize_file::summarize_file;
 use crate::out::Report;
 use conversation::problem::Problem;
-
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-file-summarize big.log
-  dmesg | nagent-file-summarize -
-
-Exit codes: 0 done, 1 file error or a summary over the limit, 2 wrong usage or
-no credential, 3 provider failed";
-
-/// Print a summary of a file, by way of segments when it is large
-///
-/// Summaries are cached by the hash of the text, so that the same content is not paid for again.
-#[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
-pub struct Args {
-    #[command(flatten)]
-    request: FileSummaryArgs,
-}
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-file-summarize";
@@ -34,8 +14,15 @@ impl Tool for Args {
         same content is never paid for twice; empty and binary files need no model. It needs the provider's credential \
         in its environment. Exit codes: 0 done, 1 file error or a summary over the limit, 2 wrong usage or no \
         credential, 3 provider failed.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-file-summarize big.log
+  dmesg | nagent-file-summarize -
+
+Exit codes: 0 done, 1 file error or a summary over the limit, 2 wrong usage or
+no credential, 3 provider failed";
 
     fn run(self) -> Result<Report, Problem> {
-        summarize_file(Self::NAME, &self.request)
+        summarize_file(Self::NAME, &self)
     }
 }

@@ -12,24 +12,13 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use sys::env::Env;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
-  nagent-mcp list files
-  nagent-mcp help files read_text_file
-  nagent-mcp call files read_text_file path=notes.txt
-
-Exit codes: 0 done, 1 failed, or the server says that the call failed, 2 wrong
-usage or configuration, 130 interrupted";
-
 /// List and call the tools of MCP servers
 ///
 /// Servers are in ~/.nagent/mcp.json, in the form that Claude Code, Cursor and VS Code share, and in a repository's .mcp.json
 /// once you trust it (nagent --trust). They run outside of the sandbox of commands, with your rights. By hand each call starts
 /// and ends its server, unless keep runs; a run of nagent starts one at the first call and keeps it. docs/mcp.md says more.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -75,6 +64,15 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Lists and calls the tools of MCP servers. Call it as nagent-mcp list [SERVER], \
         nagent-mcp help SERVER TOOL, nagent-mcp call SERVER TOOL NAME=VALUE... [--timeout S], \
         each with --json. Text goes to stdout, pictures to files. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  nagent-mcp list files
+  nagent-mcp help files read_text_file
+  nagent-mcp call files read_text_file path=notes.txt
+
+Exit codes: 0 done, 1 failed, or the server says that the call failed, 2 wrong
+usage or configuration, 130 interrupted";
 
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();

@@ -15,15 +15,6 @@ use conversation::problem::Problem;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-message \"Leave the tests alone\"
-  nagent-message --conversation parser \"The old format must still work\"
-  git diff | nagent-message \"I have changed this meanwhile:\" -
-
-Exit codes: 0 left for the run or the next prompt, 1 failed, 2 wrong usage";
-
 /// Say something to a run in progress: it reads the message before its next request
 ///
 /// The message counts as your words and is appended to the conversation exactly once. A message that arrives
@@ -32,7 +23,6 @@ Exit codes: 0 left for the run or the next prompt, 1 failed, 2 wrong usage";
 /// Without --conversation it is for the run of this shell's conversation; if there is none, for the only run that you have
 /// started; if none is active, for this shell's next prompt.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// The message. End with - to add stdin; with no words, it is stdin
     #[arg(value_name = "TEXT")]
@@ -50,6 +40,13 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Lets the user say something to a run in progress, which reads it before its next request. \
         Call it as nagent-message [--conversation NAME] \"TEXT\". A command of a conversation cannot: a message counts as the \
         user's words. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-message \"Leave the tests alone\"
+  nagent-message --conversation parser \"The old format must still work\"
+  git diff | nagent-message \"I have changed this meanwhile:\" -
+
+Exit codes: 0 left for the run or the next prompt, 1 failed, 2 wrong usage";
 
     fn run(self) -> Result<Report, Problem> {
         let (env, interrupts) = (Env::read(), Interrupts::install()?);

@@ -19,20 +19,6 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use sys::terminal;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent \"What does this project do?\"
-  git diff | nagent \"Review this change\" -
-  nagent --write . --check 'make test' \"Fix the failing test\"
-
-The provider is that of --provider, else that of the config, else the first
-whose credential is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or
-GEMINI_API_KEY, ...), else Ollama.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
-4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
-
 /// The text of `-h`: what one needs every day, on 24 lines.
 const SHORT_HELP: &str = "\
 Usage: nagent [OPTIONS] [PROMPT]...   (end the prompt with - to add stdin)
@@ -70,55 +56,50 @@ const NO_PROMPT: &str = "no prompt given: nagent \"PROMPT\", or the prompt on st
 ///
 /// Commands run in a sandbox, unless --sandbox is off; the model itself writes where --write and -w allow it.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub run: RunArgs,
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    run: RunArgs,
     #[command(flatten)]
-    pub which: ConversationArgs,
-
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    which: ConversationArgs,
     #[command(flatten)]
-    pub undo: UndoArgs,
+    undo: UndoArgs,
 
     /// Show AGENTS.md, .nagent/context.md and the skills of this repository, and begin conversations here with them from now on
     ///
     /// They are treated as your instructions until they change; otherwise the model only learns that the first two exist.
     #[arg(long, conflicts_with_all = ["prompt", "read", "untrust"], help_heading = "Configuration")]
-    pub trust: bool,
+    trust: bool,
     /// Stop trusting them
     #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Configuration")]
-    pub untrust: bool,
+    untrust: bool,
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
-    pub status: bool,
+    status: bool,
     /// List the skills for this folder: which are used, and what is wrong with the others
     #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Information")]
-    pub skills: bool,
+    skills: bool,
     /// Check providers, tools, sandbox and config, and say what to do where something is missing
     #[arg(long, conflicts_with_all = ["prompt", "read", "status"], help_heading = "Information")]
-    pub doctor: bool,
+    doctor: bool,
     /// Print a summary of the conversation, and append nothing to it
     #[arg(long, hide = true, conflicts_with = "show_request")]
-    pub summarize: bool,
+    summarize: bool,
     /// List the conversations that were given a name, as saved copies are
     #[arg(long, hide = true, conflicts_with = "prompt")]
-    pub list_conversations: bool,
+    list_conversations: bool,
     /// List the files that have conversations of their own
     #[arg(long, hide = true, conflicts_with = "prompt")]
-    pub list_file_edits: bool,
+    list_file_edits: bool,
     /// List the provider's models
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
-    pub list_models: bool,
+    list_models: bool,
     /// List the providers
     #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
-    pub list_providers: bool,
+    list_providers: bool,
     /// Print the protocol as a model reads it
     #[arg(long, help_heading = "Information")]
-    pub print_protocol: bool,
+    print_protocol: bool,
 }
 
 impl Tool for Args {
@@ -129,17 +110,28 @@ impl Tool for Args {
         --read FILE shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
         another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
         credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent \"What does this project do?\"
+  git diff | nagent \"Review this change\" -
+  nagent --write . --check 'make test' \"Fix the failing test\"
+
+The provider is that of --provider, else that of the config, else the first
+whose credential is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or
+GEMINI_API_KEY, ...), else Ollama.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
+4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
     const SHORT_HELP: Option<&'static str> = Some(SHORT_HELP);
 
     /// Does what the flags say; several commands in one call make one report, in this order.
-    fn run(self) -> Result<Report, Problem> {
-        let mut args = self;
-        args.run.take_prompt(&mut args.which.continue_);
-        args.run.allow_working_folder()?;
+    fn run(mut self) -> Result<Report, Problem> {
+        self.run.take_prompt(&mut self.which.continue_);
+        self.run.allow_working_folder()?;
         // Flags that a session does not have ask for something else.
         if terminal::stdin_is_terminal()
             && terminal::stdout_is_terminal()
-            && !args.has_work()
+            && !self.has_work()
             && let Ok(matches) =
                 cli::command::<SessionArgs>().try_get_matches_from(std::env::args_os())
             && let Ok(session) = SessionArgs::from_arg_matches(&matches)
@@ -147,14 +139,14 @@ impl Tool for Args {
         {
             return session.run();
         }
-        let words: Vec<&str> = args.run.prompt.iter().map(String::as_str).collect();
+        let words: Vec<&str> = self.run.prompt.iter().map(String::as_str).collect();
         if let Some(meant) = command_elsewhere(&words) {
             let words = words.join(" ");
             return Err(Problem::usage(format!(
                 "\"{words}\" is not sent to a model; did you mean {meant}? To ask about it, use more words"
             )));
         }
-        args.run_commands()
+        self.run_commands()
     }
 }
 

@@ -8,21 +8,6 @@ pub use crate::ops::session::SessionArgs as Args;
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-repl
-  nagent-repl --look nano -C ~/project
-  nagent-repl --approve ask \"What is in this folder?\"
-  printf 'What is in this folder?\\n/summarize\\n' | nagent-repl
-
-/help lists the commands. Ctrl-C stops a run, Ctrl-D leaves. The conversation is
-that of nagent in this shell: nagent \"...\" continues it.
-
-Exit codes: 0 left, or all prompts done; 1 failed, 2 wrong usage or no
-credential, 3 Ollama does not answer; of a prompt on stdin those of nagent;
-128 + N signal N";
-
 /// Flags of a run that a session has no use for: it follows runs with --lines, and each prompt is a run of its own.
 const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];
 
@@ -48,6 +33,19 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "A prompt in a terminal for a person, in front of nagent; a model calls nagent \
         itself. Prompts on stdin, one a line, are answered one after another in one conversation. --json prints one JSON \
         document with runs, conversation_path, exit_code and error.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-repl
+  nagent-repl --look nano -C ~/project
+  nagent-repl --approve ask \"What is in this folder?\"
+  printf 'What is in this folder?\\n/summarize\\n' | nagent-repl
+
+/help lists the commands. Ctrl-C stops a run, Ctrl-D leaves. The conversation is
+that of nagent in this shell: nagent \"...\" continues it.
+
+Exit codes: 0 left, or all prompts done; 1 failed, 2 wrong usage or no
+credential, 3 Ollama does not answer; of a prompt on stdin those of nagent;
+128 + N signal N";
 
     fn run(mut self) -> Result<Report, Problem> {
         self.run.take_prompt(&mut self.continue_);
@@ -66,7 +64,6 @@ impl Tool for Args {
             .iter()
             .fold(command, |command, name| command.mut_arg(name, |arg| arg.hide(true)));
         command
-            .after_help(AFTER_HELP)
             .mut_arg("prompt", |arg| arg.help("The first prompt"))
             .mut_arg("look", |arg| arg.hide(false))
             .mut_arg("read", |arg| {

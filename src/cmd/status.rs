@@ -14,21 +14,10 @@ use conversation::problem::Problem;
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-status
-  nagent-status --wait parser && make test
-  nagent-status --stop parser
-
-Exit codes: 0 done, 1 failed or no such conversation, 2 wrong usage; with --wait
-that of the run";
-
 /// Show active runs: turn, action, seconds, tokens, cost and last line, children below their parents
 ///
 /// A run that was killed is shown until its conversation continues. Settings are what nagent --status shows.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Wait until the run of this conversation has ended, and end with its exit code; if none is active, with that of the last one
     #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCompleter::new(completion::conversations))]
@@ -49,6 +38,14 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Shows which runs of nagent are active and what they do. Call it as nagent-status [--json]; \
         --wait NAME waits until the run of that conversation has ended and ends with its exit code, --stop NAME stops it. \
         Exit codes: 0 done, 1 failed or no such conversation, 2 wrong usage.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-status
+  nagent-status --wait parser && make test
+  nagent-status --stop parser
+
+Exit codes: 0 done, 1 failed or no such conversation, 2 wrong usage; with --wait
+that of the run";
 
     fn run(self) -> Result<Report, Problem> {
         let env = Env::read();

@@ -9,23 +9,13 @@ use crate::ops::scripts::think::{ThinkRequest, run_thought};
 use crate::out::Report;
 use conversation::problem::Problem;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  echo 'Print the weekday of the date in the first argument.' > weekday.md
-  nagent-think weekday.md 2026-11-23
-  git log --oneline -20 | nagent-think summary.md
-
-Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider
-failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
-
 /// Run a script written in plain language; later runs need no model
 ///
 /// The first run has a model do what the script says; it leaves memory.js, JavaScript that does it without a model, and the next
 /// run needs none. The model acts through scripts that reach only what the policy or you allow; it has no shell. Stdout holds
 /// the script's result and nothing else.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, override_usage = "nagent-think [OPTIONS] SCRIPT [ARG]...")]
+#[command(override_usage = "nagent-think [OPTIONS] SCRIPT [ARG]...")]
 pub struct Args {
     #[command(flatten)]
     request: ThinkRequest,
@@ -39,6 +29,14 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Runs a script in plain language: a text file that says what is to be done. Call it as \
         nagent-think SCRIPT ARG…; stdin is passed on. The first run asks a model, later ones run the memory.js that it left. \
         Stdout has the result; --json prints exit_code, mode, stdout, error and token counts.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  echo 'Print the weekday of the date in the first argument.' > weekday.md
+  nagent-think weekday.md 2026-11-23
+  git log --oneline -20 | nagent-think summary.md
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider
+failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
 
     /// Leaves the words after the script to the script.
     fn prepare(words: Vec<OsString>) -> Vec<OsString> {

@@ -14,20 +14,10 @@ use crate::out::Report;
 use conversation::problem::Problem;
 use sandbox::script::policy::Approval;
 
-/// Examples and exit codes, shown below the flags.
-const AFTER_HELP: &str = "\
-Examples:
-  nagent-thought install weather.md
-  nagent-thought policy add host weather api.example.com
-  nagent-thought reset weather
-
-Exit codes: 0 done, 1 failed, 2 wrong usage";
-
 /// Look after scripts in plain language: install, show, reset them, and edit what they may do
 ///
 /// A script is named by its file, where the name has a / or begins with a dot, or by the name that it was installed under. Its data are in ~/.thinkingscript, or where THINKINGSCRIPT_HOME says.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(subcommand)]
     verb: ThoughtCommand,
@@ -121,6 +111,13 @@ enum PolicyVerb {
 impl Tool for Args {
     const NAME: &'static str = "nagent-thought";
     const DESCRIPTION: &'static str = "Looks after scripts in plain language: nagent-thought ls, info, install, reset, policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
+    const AFTER_HELP: &'static str = "\
+Examples:
+  nagent-thought install weather.md
+  nagent-thought policy add host weather api.example.com
+  nagent-thought reset weather
+
+Exit codes: 0 done, 1 failed, 2 wrong usage";
 
     fn run(self) -> Result<Report, Problem> {
         let desk = Desk::new()?;

@@ -12,7 +12,6 @@ use super::change_result::ChangeResult;
 use super::commands::ShellCommand;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
-use super::run_context::RunContext;
 use super::runner::Runner;
 use super::{large_files, truncate};
 use conversation::context::without_lines_of_other_tags;
@@ -22,7 +21,7 @@ use conversation::limits;
 use conversation::protocol::{Access, Action, Change, TagKind, TagSet};
 use conversation::reason::{Failure, Reason};
 use sys::file_error::FileError;
-use sys::list_dir::{self, SearchResult, SearchScope};
+use sys::list_dir::{self, SearchScope};
 use sys::read::{self, Range, TextRead};
 use sys::{fs, grep};
 
@@ -136,16 +135,11 @@ impl Runner<'_> {
     fn search(&self, block: Block, action: &Action, root: &Path) -> Result<Block> {
         let (stop, hidden) = (self.context.stop_check(), self.context.hidden_paths());
         let search = SearchScope { root, hidden: &hidden, stop: &stop };
-        match action {
-            Action::List { path } => {
-                let asked = self.context.expand(path);
-                let found = list_dir::list_dir(search, &asked);
-                show_found(block, found, &self.context)
-            }
+        let found = match action {
+            Action::List { path } => list_dir::list_dir(search, &self.context.expand(path)),
             Action::Glob { pattern, path } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
-                let found = list_dir::find_by_glob(search, pattern, &asked);
-                show_found(block, found, &self.context)
+                list_dir::find_by_glob(search, pattern, &asked)
             }
             Action::Grep { pattern, path, glob, context, ignore_case } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
@@ -154,11 +148,20 @@ impl Runner<'_> {
                     ignore_case: *ignore_case,
                     context: usize::try_from(context.unwrap_or(0)).unwrap_or(usize::MAX),
                 };
-                let found = grep::search_lines(search, &how, &asked, glob.as_deref());
-                show_found(block, found, &self.context)
+                grep::search_lines(search, &how, &asked, glob.as_deref())
             }
-            _ => Ok(error(block, "it is not a search")),
-        }
+            _ => return Ok(error(block, "it is not a search")),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(failure) => return Ok(error(block, failure)),
+        };
+        let total = (found.total > found.shown).then_some(found.total);
+        let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);
+        let block = block.with("status", "ok").with("lines", found.shown);
+        let block = block.with_some("total", total).with_some("matches", matches);
+        let text = truncate::without_last_line_feed(found.to_text());
+        self.context.redactor.with_cut_lines(block, text, &self.context.root.outputs_folder())
     }
 
     fn read_lines(
@@ -193,9 +196,7 @@ impl Runner<'_> {
     /// The result of reading a file that the user names. A long one is stored, unless `is_dry`, and its head and tail are
     /// shown.
     pub fn read_for_user(&mut self, path: &str, is_dry: bool) -> Result<Block> {
-        let action =
-            Action::Read { path: path.to_owned(), offset: None, limit: None, numbers: false };
-        let (block, _) = self.run_action(&action)?;
+        let block = self.read_part(path, None, None)?;
         let resolved = self.resolve_read(path).ok().filter(|_| block.get("status") != Some("ok"));
         let Some(resolved) = resolved else { return Ok(block) };
         let stop = self.context.stop_check();
@@ -206,7 +207,7 @@ impl Runner<'_> {
         let Ok(Some(bytes)) = fs::read_bytes(&resolved, limits::STDIN_PROMPT as u64) else {
             return Ok(block);
         };
-        let new = Block::new(action.result_block()).with("path", path).with("status", "ok");
+        let new = Block::new("nagent-read-result").with("path", path).with("status", "ok");
         let block = self.show_long(new, bytes, is_dry)?;
         Ok(self.files.record_read(block, &resolved, None, &self.conversation))
     }
@@ -289,9 +290,7 @@ impl Runner<'_> {
         if is_part || read.cut {
             block = block.with("first_line", read.first_line).with("last_line", read.last_line);
         }
-        if read.more || read.cut {
-            block = block.with("more", "true");
-        }
+        block = block.with_some("more", (read.more || read.cut).then_some("true"));
         if !read.valid_utf8 {
             block = block.with("utf8", "false");
             if let Ok(bytes) = fs::read_resolved(path, limits::STORED_BYTES) {
@@ -328,23 +327,6 @@ fn with_line_numbers(block: Block) -> Block {
     let lines = text.split('\n').zip(first..);
     let lines: Vec<String> = lines.map(|(line, number)| format!("{number:6}│{line}")).collect();
     block.with("numbers", "true").body(lines.join("\n"))
-}
-
-fn show_found(
-    block: Block,
-    found: Result<SearchResult, FileError>,
-    context: &RunContext<'_>,
-) -> Result<Block> {
-    let found = match found {
-        Ok(found) => found,
-        Err(failure) => return Ok(error(block, failure)),
-    };
-    let total = (found.total > found.shown).then_some(found.total);
-    let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);
-    let block = block.with("status", "ok").with("lines", found.shown);
-    let block = block.with_some("total", total).with_some("matches", matches);
-    let text = truncate::without_last_line_feed(found.to_text());
-    context.redactor.with_cut_lines(block, text, &context.root.outputs_folder())
 }
 
 /// The file or folder that an action is to read.

@@ -21,15 +21,12 @@ pub(super) fn choose_conversation(
     {
         return Ok(known.to_owned());
     }
-    let mut number = 1;
-    loop {
-        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let free = child_name(parent, &format!("{name}{suffix}"));
-        if !fs::is_there(&root.conversation(&free))? {
-            return Ok(free);
-        }
+    let (mut free, mut number) = (child_name(parent, name), 1);
+    while fs::is_there(&root.conversation(&free))? {
         number += 1;
+        free = child_name(parent, &format!("{name}-{number}"));
     }
+    Ok(free)
 }
 
 /// The conversation that the last result of this child names.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -24,6 +24,7 @@ use conversation::protocol::Action;
 use conversation::turn::event::{Acted, Event};
 use conversation::turn::run_limits::{Limits, Spent};
 use sys::env::{LINEAGE, PARENTS, RUN};
+use sys::names::resolve_links;
 use sys::process::Jobs;
 use sys::process::job::{Finished, Job, JobId};
 use sys::{fs, root};
@@ -114,15 +115,6 @@ impl Children {
         })
     }
 
-    /// Subtracts the usage of a child from the limits of the others in its group that have not started.
-    fn subtract_from_limits(&mut self, answer: &ChildAnswer) {
-        let Some(left) = &mut self.left else { return };
-        let usage = answer.usage();
-        let tokens = usage.input.saturating_add(usage.output);
-        let (turns, cost) = (answer.turns(), answer.cost().unwrap_or(0.0));
-        *left = left.subtract(Spent { turns, seconds: 0.0, tokens, cost });
-    }
-
     fn refuse(&self, slot: &Slot) -> Option<String> {
         let Slot { name, file, .. } = slot;
         let is_taken = |file: &PathBuf| {
@@ -177,7 +169,8 @@ impl Children {
                 }
                 _ => format!("child-{}", uuid::Uuid::new_v4().simple()),
             };
-            let file = file.map(|file| true_path(&context.resolve(file)));
+            // It may have to be created.
+            let file = file.map(|file| resolve_links(&context.resolve(file)));
             self.started += 1;
             self.in_reply += 1;
             let lineage = format!("{}.{}", self.setup.lineage, self.started);
@@ -334,16 +327,13 @@ impl Children {
     }
 
     fn record_end(&mut self, mut finished: Finished, context: &RunContext<'_>) -> Result<()> {
-        if self.setup.report
-            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
-        {
-            finished.stdout = std::mem::take(&mut slot.lines.answer);
-        }
-        let answer = ChildAnswer::parse_output(&finished);
-        self.subtract_from_limits(&answer);
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {
             return Ok(());
         };
+        if self.setup.report {
+            finished.stdout = std::mem::take(&mut slot.lines.answer);
+        }
+        let answer = ChildAnswer::parse_output(&finished);
         let name = answer.conversation().unwrap_or(&slot.name).to_owned();
         let failed = answer.code != 0 || answer.ended_by.is_some();
         let usage = answer.usage();
@@ -375,7 +365,12 @@ impl Children {
         // In a long result the lines are others.
         let is_whole = self.setup.report && diff.is_some() && block.get("output").is_none();
         slot.answer_lines = is_whole.then_some(own);
-        slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
+        let (turns, cost) = (answer.turns(), answer.cost());
+        slot.result = Some(Acted { block, usage, cost, turns });
+        // The others in its group that have not started have the rest of the limits.
+        let (tokens, cost) = (usage.input.saturating_add(usage.output), cost.unwrap_or(0.0));
+        let spent = Spent { turns, seconds: 0.0, tokens, cost };
+        self.left = self.left.map(|left| left.subtract(spent));
         Ok(())
     }
 }
@@ -388,12 +383,6 @@ fn cut_diff(diff: &str) -> String {
         || diff.to_owned(),
         |cut| format!("{cut}\n[… the rest of the diff is not shown]"),
     )
-}
-
-/// The true path of a file that may have to be created.
-fn true_path(path: &Path) -> PathBuf {
-    let created = || Some(fs::real_path(path.parent()?)?.join(path.file_name()?));
-    fs::real_path(path).or_else(created).unwrap_or_else(|| path.to_owned())
 }
 
 const RESULT: &str = "nagent-conversation-result";

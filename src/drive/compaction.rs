@@ -163,19 +163,25 @@ fn apply_plan(
         Ok(Some(plan)) => plan,
     };
     let mut usage = Usage::default();
-    let ask = |conversation: &ConversationFile, text: &str| {
-        let (written, spent) = go_on(conversation, &plan);
-        usage.add(&spent);
-        if let Some(written) = written {
-            return Ok(written);
+    // Empty where the plan needs none.
+    let mut ask_for_checkpoint = || -> Result<String, Problem> {
+        if plan.summarized.is_empty() {
+            return Ok(String::new());
         }
-        let ratio = estimate.tokens_per_byte();
-        let (written, spent) = write(conversation.name(), text, plan.words, ratio);
+        let text = render(conversation, &plan.summarized, "", outputs, &mut |_| Ok(None))?;
+        let (continued, spent) = go_on(conversation, &plan);
         usage.add(&spent);
-        written
+        let written = if let Some(written) = continued {
+            written
+        } else {
+            let ratio = estimate.tokens_per_byte();
+            let (written, spent) = write(conversation.name(), &text, plan.words, ratio);
+            usage.add(&spent);
+            written?
+        };
+        Ok(cut_checkpoint(written, plan.words))
     };
-    let checkpoint = ask_for_checkpoint(conversation, &plan, outputs, ask);
-    let result = checkpoint.and_then(|checkpoint| {
+    let result = ask_for_checkpoint().and_then(|checkpoint| {
         write_compaction(conversation, outputs, &estimate, &plan, &checkpoint, payer, &usage)
     });
     let done = result.map(|archive| {
@@ -184,20 +190,6 @@ fn apply_plan(
         Some(Compacted { plan, archive, tokens })
     });
     (done, usage)
-}
-
-/// The checkpoint of a plan; empty where it needs none.
-fn ask_for_checkpoint(
-    conversation: &ConversationFile,
-    plan: &Plan,
-    outputs: &Path,
-    ask: impl FnOnce(&ConversationFile, &str) -> Result<String, Problem>,
-) -> Result<String, Problem> {
-    if plan.summarized.is_empty() {
-        return Ok(String::new());
-    }
-    let text = render(conversation, &plan.summarized, "", outputs, &mut |_| Ok(None))?;
-    Ok(cut_checkpoint(ask(conversation, &text)?, plan.words))
 }
 
 fn write_compaction(

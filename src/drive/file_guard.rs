@@ -18,7 +18,7 @@ use super::freshness::{
     with_shown,
 };
 use conversation::format::edit::EditBlock;
-use conversation::format::file::{Block, Piece};
+use conversation::format::file::Block;
 use conversation::format::harmless;
 use conversation::limits;
 use conversation::memory::changes::{NO_FILE, is_hash_of, short_hash};
@@ -210,7 +210,8 @@ impl FileGuard {
             .map_err(|why| format!("line {} of the blocks: {}", why.line, why.message))?;
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let path = opened.path().to_owned();
-        let seen = self.content_known_at_reply(conversation.pieces(), &path);
+        let seen = self.last_seen.content_known_at_reply(conversation.pieces(), &path);
+        let seen = seen.or_else(|| self.content_at_start(&path));
         if !opened.exists() && seen.as_ref().is_some_and(|seen| seen.hash != NO_FILE) {
             return Ok(self.removed_since(block, &opened));
         }
@@ -322,11 +323,6 @@ impl FileGuard {
         Ok(result)
     }
 
-    /// Returns what the model knew of a file when it wrote its last reply.
-    fn content_known_at_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
-        self.last_seen.content_known_at_reply(pieces, path).or_else(|| self.content_at_start(path))
-    }
-
     /// The content of the conversation's own file when the run began. It was not shown.
     fn content_at_start(&self, path: &Path) -> Option<KnownContent> {
         let hash = self.at_start.clone().filter(|_| self.boundary.target() == Some(path))?;
@@ -366,12 +362,9 @@ impl FileGuard {
         let mut block = self
             .with_resolved(block.with("status", "ok"), &written.path)
             .with("bytes", written.bytes)
-            .with("lines", written.lines);
-        if written.created {
-            block = block.with("created", "true");
-        }
-        block =
-            block.with_some("previous", written.previous.map(|path| path.display().to_string()));
+            .with("lines", written.lines)
+            .with_some("created", written.created.then_some("true"))
+            .with_some("previous", written.previous.map(|path| path.display().to_string()));
         if written.parted > 0 {
             block = block.body("other hard links to this file keep the previous content");
         }

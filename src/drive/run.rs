@@ -61,16 +61,8 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::NextChild, Some(signal)) => {
                 runner.children.stop_group(signal, &runner.context)?
             }
-            (
-                Effect::Ask
-                | Effect::Compact { .. }
-                | Effect::Decide(_)
-                | Effect::Wait { .. }
-                | Effect::Say(_)
-                | Effect::AfterWrite
-                | Effect::Check(_),
-                Some(signal),
-            ) => interrupt_event(signal),
+            (Effect::Receive, Some(_)) => Event::Received(Vec::new()),
+            (_, Some(signal)) => interrupt_event(signal),
             (Effect::Ask, None) => {
                 let messages = runner.receive(false)?;
                 if messages.is_empty() {
@@ -81,7 +73,6 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
                 }
             }
             (Effect::Receive, None) => Event::Received(runner.receive(false)?),
-            (Effect::Receive, Some(_)) => Event::Received(Vec::new()),
             (Effect::Compact { was_refused }, None) => runner.compact(was_refused),
             (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
             (Effect::Say(text), None) => {
@@ -225,15 +216,12 @@ impl Runner<'_> {
     }
 
     fn decide(&mut self, action: &Action) -> Event {
-        let decided = {
-            let (folder, sandbox) = (&self.context.folder, &self.context.sandbox);
-            self.approval.decide_without_asking(action, folder, sandbox.is_some())
-        };
+        let (folder, has_sandbox) = (&self.context.folder, self.context.sandbox.is_some());
+        let decided = self.approval.decide_without_asking(action, folder, has_sandbox);
         let decision = decided.unwrap_or_else(|| {
             // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {
-                let (folder, sandbox) = (&self.context.folder, &self.context.sandbox);
-                (self.on_progress)(ProgressEvent::Deciding(action, folder, sandbox.is_some()));
+                (self.on_progress)(ProgressEvent::Deciding(action, folder, has_sandbox));
             }
             self.approval.ask_and_store(action, &self.context)
         });
@@ -427,9 +415,7 @@ impl Runner<'_> {
             if passed { Block { body: None, ..block } } else { self.describe_failed_check(block)? };
         Ok(Event::Checked { passed, block })
     }
-}
 
-impl Runner<'_> {
     /// The block of a failed check with what the model needs of its output; all of a long one is in a file.
     fn describe_failed_check(&mut self, mut block: Block) -> Result<Block> {
         let body = block.body.take().unwrap_or_default();

@@ -73,10 +73,9 @@ impl Runner<'_> {
         let advice = match read.get("exit_code") {
             Some("0") if !text.trim().is_empty() => {
                 let block = block.with("status", "ok").with("media", "application/pdf");
-                let names = ["bytes", "lines", "output"].map(|name| (name, read.get(name)));
-                let block = names
+                let block = ["bytes", "lines", "output"]
                     .into_iter()
-                    .fold(block, |block, (name, value)| block.with_some(name, value));
+                    .fold(block, |block, name| block.with_some(name, read.get(name)));
                 return block.body(format!("[the text that pdftotext reads: {why}]\n{text}"));
             }
             Some("0") => "it has no text; pdftoppm -png makes pictures of its pages",

@@ -92,16 +92,6 @@ impl Host {
         Ok(Self { courier, _process: Some(process) })
     }
 
-    /// Asks the process, and waits for the answer. At a signal the connection is closed, which gives a call up.
-    pub fn ask(
-        &self,
-        request: &Request,
-        interrupts: &Interrupts,
-        on_note: &mut dyn FnMut(&str),
-    ) -> Result<Value, Problem> {
-        ask(self.courier.connect()?, request, interrupts, on_note)
-    }
-
     /// The courier to it.
     pub fn courier(&self) -> &Courier {
         &self.courier
@@ -138,7 +128,8 @@ impl RunServers {
     }
 }
 
-/// Asks the process at the other end of a connection.
+/// Asks the process at the other end of a connection, and waits for the answer. At a signal the connection is closed, which
+/// gives a call up.
 pub fn ask(
     mut connection: Connection,
     request: &Request,

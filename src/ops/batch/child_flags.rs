@@ -31,7 +31,7 @@ fn child_args(call: &Call<'_>, model: Option<&str>) -> RunArgs {
         model: ModelArgs {
             root: Some(settings.root.path().to_owned()),
             config: Some(settings.config_path.clone()).filter(|path| fs::exists(path)),
-            provider: Some(settings.provider_name(settings.provider).to_owned()),
+            provider: Some(settings.provider_name().to_owned()),
             model: model.map(str::to_owned),
             base_url: config.base_url.clone(),
             profile: config.profile.clone(),

@@ -1,5 +1,4 @@
-//! Many inputs: the same prompt over each, jobs side by side, and the flags that children inherit.
+//! Many inputs: the same prompt over each, side by side, and the flags that children inherit.
 
 pub mod child_flags;
 pub mod each;
-pub mod side_by_side;

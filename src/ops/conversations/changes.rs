@@ -6,13 +6,7 @@ use super::Catalog;
 use crate::out::Report;
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
-use sys::lock::{self, Lock};
-use sys::removal;
-
-/// Takes the lock of a conversation, without waiting.
-pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {
-    Ok(lock::try_lock_conversation(&catalog.root, name)?)
-}
+use sys::{lock, removal};
 
 /// Moves conversations into the trash, and those that their models started with them. All names are looked up before anything is moved.
 pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Report, Problem> {
@@ -65,7 +59,7 @@ pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Repor
 
 /// Moves a conversation that nobody uses into the trash, and returns where it is there.
 fn move_to_trash(catalog: &Catalog, name: &str) -> Result<String, Problem> {
-    let _lock = lock_unused(catalog, name)?;
+    let _lock = lock::try_lock_conversation(&catalog.root, name)?;
     let moved = removal::move_to_trash(&catalog.root, name).map_err(|error| {
         Problem::failed(format!(
             "{error:#}; if the disk is full, nagent-conversations prune makes room, and rm removes it permanently"

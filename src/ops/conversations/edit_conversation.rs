@@ -48,9 +48,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     let job = build_job(call, &copy, prompt)?;
     AtomicFile::new(&copy).create(text.as_bytes())?;
     let spinner = Spinner::new(call.shows_progress);
-    spinner.start("edit");
-    let finished = process::run(job, &call.interrupts);
-    spinner.stop();
+    let finished = spinner.during("edit", || process::run(job, &call.interrupts));
     let finished = finished.map_err(|error| {
         let _ = fs::remove_file(&copy);
         Problem::failed(error.to_string())

@@ -65,9 +65,7 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     let provider = call.settings.provider;
     let mut source = call.settings.connect_client(&call.env, true)?;
     let spinner = Spinner::new(call.shows_progress);
-    spinner.start(provider.name());
-    let listed = source.list_models(&call.interrupts);
-    spinner.stop();
+    let listed = spinner.during(provider.name(), || source.list_models(&call.interrupts));
     let mut models = listed.map_err(|error| match error {
         RequestError::Interrupted(signal) => Problem::interrupted(signal),
         RequestError::Api(_) if call.settings.is_guess => no_provider(),
@@ -102,7 +100,7 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
         }));
     }
     let text = format_table(&rows, &[1, 2]);
-    let name = call.settings.provider_name(provider);
+    let name = call.settings.provider_name();
     Ok(Report::done(text).with("provider", name).with("models", names).with("details", details))
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::changes::lock_unused;
 use super::{Catalog, Conversation};
 use crate::out::Report;
 use conversation::exit::Exit;
@@ -18,7 +17,7 @@ use conversation::format::numbers;
 use conversation::limits::{self, MIN_UNUSED};
 use conversation::problem::Problem;
 use sys::removal::{self, Stored};
-use sys::{clock, fs, root};
+use sys::{clock, fs, lock, root};
 use view::overview::{ConversationKind, find_ids, is_id};
 
 /// The categories of things that are removed.
@@ -159,7 +158,7 @@ fn remove(catalog: &Catalog, item: &Removable, unused: Duration) -> anyhow::Resu
         removal::remove(path)?;
         return Ok(true);
     };
-    let Ok(_lock) = lock_unused(catalog, name) else { return Ok(false) };
+    let Ok(_lock) = lock::try_lock_conversation(&catalog.root, name) else { return Ok(false) };
     // Taking the lock has written the note again.
     let is_as_planned = if *path == catalog.root.run_note(name) {
         !fs::exists(&catalog.root.conversation(name))

@@ -9,7 +9,7 @@ use super::Catalog;
 use crate::drive::format_block;
 use crate::ops::conversations::undo;
 use crate::ops::run::call::Call;
-use crate::ops::setup::flags::{ConversationArgs, ModelArgs, RunArgs};
+use crate::ops::setup::flags::{ConversationArgs, RunArgs};
 use crate::out::Report;
 use conversation::compact::plan::begins_turn;
 use conversation::format::file::{Block, Piece};
@@ -44,7 +44,9 @@ pub fn rewind_conversation(
         let error = Some(format!("{error}; conversation {name} is unchanged"));
         return Ok(Report { error, ..undone });
     }
-    let restored = name_files(&undone);
+    let files = undone.json.get("files").and_then(Value::as_array).into_iter().flatten();
+    let paths = files.filter_map(|file| file["source_path"].as_str()).map(quote_name);
+    let restored = name_some(&paths.collect::<Vec<_>>(), NAMED, ", ");
     let of_files = match restored.as_str() {
         "" => "Files were not changed.".to_owned(),
         paths => format!("These files are as they were before: {paths}"),
@@ -82,13 +84,6 @@ pub fn rewind_conversation(
         .with("turn", turn))
 }
 
-/// The files that an undo has restored.
-fn name_files(undone: &Report) -> String {
-    let files = undone.json.get("files").and_then(Value::as_array).into_iter().flatten();
-    let paths = files.filter_map(|file| file["source_path"].as_str()).map(quote_name);
-    name_some(&paths.collect::<Vec<_>>(), NAMED, ", ")
-}
-
 /// Undoes what the removed runs wrote, all or none. Their first `nagent-turn-status` names each.
 fn undo_files(
     catalog: &Catalog,
@@ -112,10 +107,8 @@ fn undo_files(
         )));
     }
     let runs: Vec<&str> = removed.iter().filter_map(|piece| piece.get("run")).collect();
-    let args = RunArgs::for_model(ModelArgs {
-        root: Some(catalog.root.folder.clone()),
-        ..ModelArgs::default()
-    });
+    let mut args = RunArgs::default();
+    args.model.root = Some(catalog.root.folder.clone());
     let which = ConversationArgs::default();
     let mut call = Call::new("nagent-conversations", &args, &which)?;
     journal.name().clone_into(&mut call.name);

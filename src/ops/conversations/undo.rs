@@ -287,7 +287,7 @@ fn open_conversations(
     names.dedup();
     let is_there =
         |name: &&str| root::check_name(name).is_ok() && fs::exists(&call.root().conversation(name));
-    names.into_iter().filter(is_there).map(|name| call.open_named(name)).collect()
+    names.into_iter().filter(is_there).map(|name| call.open_conversation(name)).collect()
 }
 
 /// Undoes these changes, the newest first.
@@ -350,7 +350,7 @@ fn plan_file(
     if there.is_some_and(|there| fs::real_path(there).is_none_or(|real| real != there)) {
         return refuse(linked());
     }
-    let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
+    let boundary = file_conversation::file_boundary(&call.env, root, Some(&path))?;
     let mut opened = boundary.open_for_write(&path)?;
     // It came just now.
     if opened.path() != path {
@@ -430,7 +430,8 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
         };
         let mut message = format!("nothing was undone: {error}");
         for done in plans[..at].iter().filter(|done| done.now.sha256 != done.goal.sha256) {
-            let boundary = file_conversation::file_boundary(&call.env, call.root(), &done.path);
+            let boundary =
+                file_conversation::file_boundary(&call.env, call.root(), Some(&done.path));
             let opened = boundary.and_then(|it| Ok(it.open_for_write(&done.path)?));
             if let Err(error) = opened.and_then(|opened| Ok(write(opened, &done.now)?)) {
                 message.push_str(&format!("; and {error}"));

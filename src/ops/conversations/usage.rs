@@ -87,9 +87,8 @@ pub fn report_usage(
     let mut table = vec![heading.map(str::to_owned)];
     let named = rows.iter().map(|(key, usage)| (key.as_str(), usage));
     table.extend(named.chain([("total", &total)]).map(|(key, usage)| {
-        let counts = [usage.turns, usage.tokens_in, usage.cached, usage.tokens_out]
-            .map(|count| count.to_string());
-        let [turns, input, cached, output] = counts;
+        let [turns, input, cached, output] =
+            [usage.turns, usage.tokens_in, usage.cached, usage.tokens_out].map(|it| it.to_string());
         [key.to_owned(), turns, input, cached, output, format_cost(usage)]
     }));
     let mut text = format_table(&table, &[1, 2, 3, 4, 5]);

@@ -25,7 +25,7 @@ pub(crate) fn find_conversation(call: &Call<'_>, path: &Path) -> Result<String, 
 pub(crate) fn claim(call: &mut Call<'_>) -> Result<Option<PathBuf>, Problem> {
     let Some(path) = &call.which.file_edit else { return Ok(None) };
     let path = resolve_target(call, path)?;
-    let boundary = file_boundary(&call.env, call.root(), &path)?;
+    let boundary = file_boundary(&call.env, call.root(), Some(&path))?;
     check_target(call, &boundary)?;
     let (entry, notes) =
         file_index::register(call.root(), &path, || call.name.clone(), &call.interrupts)?;
@@ -43,17 +43,12 @@ pub(crate) fn claim(call: &mut Call<'_>) -> Result<Option<PathBuf>, Problem> {
     Ok(Some(path))
 }
 
-/// The boundary of a run that may write this file alone.
-pub fn file_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Problem> {
-    let (folder, home) = (env.current_folder()?, env.home_folder());
-    let places = BoundaryFolders {
-        cwd: &folder,
-        toplevel: None,
-        home: home.as_deref(),
-        root: root.path(),
-        tmpdir: None,
-    };
-    Ok(Boundary::for_file(places, path)?)
+/// The boundary of a run that may write this file alone; without one, of a run whose tags write nothing.
+pub fn file_boundary(env: &Env, root: &Root, path: Option<&Path>) -> Result<Boundary, Problem> {
+    let (folder, home, root) = (env.current_folder()?, env.home_folder(), root.path());
+    let places =
+        BoundaryFolders { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
+    Ok(path.map_or_else(|| Ok(Boundary::for_main(places)), |it| Boundary::for_file(places, it))?)
 }
 
 /// Refuses one of nagent's own files, unless the user names it. A call from another run was named by a model; it may name the
@@ -111,11 +106,7 @@ pub(crate) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Pr
     match (parent, path.file_name()) {
         (Some(parent), Some(name)) if !fs::exists(&parent.join(name)) => Ok(parent.join(name)),
         // A user has probably mistyped the folder; for a model it is made with the file.
-        (None, Some(_)) if call.delegated && is_plain(&path) => {
-            let known = path.ancestors().find_map(|known| Some((known, fs::real_path(known)?)));
-            let (known, real) = known.unwrap_or((&path, path.clone()));
-            Ok(real.join(path.strip_prefix(known).unwrap_or(&path)))
-        }
+        (None, Some(_)) if call.delegated && is_plain(&path) => Ok(names::resolve_links(&path)),
         (Some(_), Some(_)) => Err(Problem::failed(format!(
             "{} is a symbolic link to a file that does not exist; name the file itself",
             quote_name(&path)

@@ -17,8 +17,12 @@ use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::names::refuse_link_out;
 
-/// The split that is put back, and how
-#[derive(Debug, Clone, clap::Args)]
+/// Put edited segments of a file back into the file that nagent-file-split cut
+///
+/// Writes a patch that `git apply` and `patch -p1` take, then the source, then the index, so that segments can be edited
+/// and put back again and again. Prints the path of the patch, or nothing if nothing has changed. After a kill, the same
+/// command finishes the work. To remove the text of a segment, empty the file; a missing file is an error.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct PatchArgs {
     /// The folder of the split, or its index.json
     #[arg(value_name = "DIR", required_unless_present = "index", value_hint = ValueHint::AnyPath)]
@@ -48,7 +52,7 @@ pub fn patch_file(args: &PatchArgs) -> Result<Report, Problem> {
     let root = find_root(None, &env)?.0;
     // A source that is not written need not be writable.
     let target = if args.dry_run || args.no_apply { &index } else { &source };
-    let mut boundary = file_boundary(&env, &root, target)?;
+    let mut boundary = file_boundary(&env, &root, Some(target))?;
     boundary.allow_splits(index.parent().unwrap_or(&index));
     let options = PatchOptions { index: &index, dry_run: args.dry_run || args.no_apply };
     let stop = || interrupts.pending().is_some();
@@ -84,9 +88,7 @@ fn check_source(args: &PatchArgs, env: &Env, source: &Path) -> Result<(), Proble
 }
 
 fn report(patched: &PatchReport) -> Report {
-    for note in &patched.notes {
-        out::print_line(&format!("nagent-file-patch: note: {note}"));
-    }
+    out::print_notes("nagent-file-patch", &patched.notes);
     if !patched.changed && patched.edited.is_empty() {
         out::print_line("no changes");
     }

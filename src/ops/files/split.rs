@@ -12,7 +12,6 @@ use crate::ops::setup::flags::{ModelArgs, parse_bytes};
 use crate::ops::setup::settings::Settings;
 use crate::out::{self, Report};
 use code::language::{Language, NAMES};
-use conversation::exit::Exit;
 use conversation::format::numbers::format_bytes;
 use conversation::problem::Problem;
 use segments::file_summary::summarize_segments;
@@ -22,8 +21,12 @@ use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::names::expand_home;
 
-/// The file that is split, where to, and how
-#[derive(Debug, Clone, clap::Args)]
+/// Cut a large file into segments, at the boundaries of its structure
+///
+/// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
+/// Edit segments in place; nagent-file-patch puts them back. Standard input (-) is saved beside their folder first, as
+/// DIR.input, the file that is patched then.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct SplitArgs {
     /// The file to split
     #[arg(value_name = "FILE", required_unless_present_any = ["file", "refresh"], value_hint = ValueHint::FilePath)]
@@ -105,9 +108,7 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
         Some(signal) => Problem::interrupted(signal),
         None => problem,
     })?;
-    for note in &split.notes {
-        out::print_tool_line(tool, &format!("note: {note}"));
-    }
+    out::print_notes(tool, &split.notes);
     if args.summarize {
         return Ok(summarize(tool, args, &env, &interrupts, &spinner, &mut split));
     }
@@ -125,27 +126,17 @@ fn summarize(
 ) -> Report {
     let settings = match Settings::resolve(&args.model, env) {
         Ok(settings) => settings,
-        Err(problem) => {
-            return Report {
-                exit: problem.exit,
-                error: Some(problem.to_string()),
-                ..report(split)
-            };
-        }
+        Err(problem) => return report(split).then(problem.into()),
     };
     let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
-    spinner.start("model");
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
     let path = split.index_path.clone();
-    let result = summarize_segments(&queue, Some(&path), &mut split.index, &progress);
-    spinner.stop();
-    let (exit, error) = match result {
-        Ok(_) => (Exit::Done, None),
-        Err(problem) => (problem.exit, Some(problem.to_string())),
-    };
-    summaries::with_totals(Report { exit, error, ..report(split) }, &queue.totals())
+    let result = spinner
+        .during("model", || summarize_segments(&queue, Some(&path), &mut split.index, &progress));
+    let report = report(split).then_try(|| result.map(|_| Report::done("")));
+    summaries::with_totals(report, &queue.totals())
 }
 
 /// The path of the index; in JSON also its content.

@@ -16,16 +16,11 @@ pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let spinner = &Spinner::new(call.shows_progress);
     let writers = Writers { tool, settings, env, interrupts, spinner };
     let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
-    spinner.start("model");
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} parts"));
-    let result = conversation_summary::summarize_conversation(
-        &queue,
-        &call.name,
-        journal.text(),
-        journal.pieces(),
-        &progress,
-    );
-    spinner.stop();
+    let (name, text, pieces) = (&call.name, journal.text(), journal.pieces());
+    let result = spinner.during("model", || {
+        conversation_summary::summarize_conversation(&queue, name, text, pieces, &progress)
+    });
     let report = match result {
         Ok(summary) => {
             let (provider, model) = summary.by.unzip();

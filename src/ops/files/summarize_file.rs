@@ -19,8 +19,10 @@ use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 
-/// The file that is summarised, and how
-#[derive(Debug, Clone, clap::Args)]
+/// Print a summary of a file, by way of segments when it is large
+///
+/// Summaries are cached by the hash of the text, so that the same content is not paid for again.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct FileSummaryArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -60,10 +62,10 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
         again: args.again,
         ..writers.rules(usize::from(args.jobs))
     });
-    spinner.start("model");
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
-    let result = file_summary::summarize_file(&queue, &path, output.as_deref(), &progress);
-    spinner.stop();
+    let result = spinner.during("model", || {
+        file_summary::summarize_file(&queue, &path, output.as_deref(), &progress)
+    });
     let report = match result {
         Ok(done) => report(&done, output.is_some()),
         Err(problem) => Report::from(problem),

@@ -72,12 +72,13 @@ impl World {
                     "the descriptor of {VARIABLE} is closed here: call nagent-mcp from the shell, or from Python with close_fds=False"
                 ))
             })?;
-            return host.ask(request, &self.interrupts, on_note);
+            return ask(host.courier().connect()?, request, &self.interrupts, on_note);
         }
         if let Some(kept) = server.and_then(|server| Connection::open(&self.socket_path(server))) {
             return ask(kept, request, &self.interrupts, on_note);
         }
-        self.start_host()?.ask(request, &self.interrupts, on_note)
+        let host = self.start_host()?;
+        ask(host.courier().connect()?, request, &self.interrupts, on_note)
     }
 
     /// The socket of a server that `nagent-mcp keep` keeps running.
@@ -145,7 +146,7 @@ impl World {
         for server in servers {
             let (name, socket) = (quote_name(server), self.socket_path(server));
             let request = Request::Keep(server.clone(), socket);
-            host.ask(&request, &self.interrupts, &mut |_| {})?;
+            ask(host.courier().connect()?, &request, &self.interrupts, &mut |_| {})?;
             out::print_line(&format!("{name} is kept running until Ctrl-C"));
         }
         let signal = self.interrupts.wait_for_signal(None);

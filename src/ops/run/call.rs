@@ -3,16 +3,32 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::script_setup::ScriptSetup;
+use crate::drive::script_host::ScriptHost;
 use crate::ops::setup::flags::{ConversationArgs, Invocation, RunArgs};
 use crate::ops::setup::settings::Settings;
 use crate::out;
+use conversation::context::Section;
+use conversation::format::file::Block;
 use conversation::problem::Problem;
 use sys::conversation_file::ConversationFile;
 use sys::env::{self, Env};
 use sys::interrupt::{Interrupts, watch_stdout};
 use sys::root::Root;
 use view::event::RunEvent;
+
+/// The parts that a script in plain language provides to its run.
+pub(crate) trait ScriptSetup {
+    /// The first context.
+    fn sections(&self) -> Vec<Section>;
+    /// The output of a script before the run.
+    fn results(&self) -> Vec<Block>;
+    /// Makes the host that runs the model's scripts.
+    fn make_host<'a>(
+        &'a self,
+        env: &'a Env,
+        interrupts: &'a Interrupts,
+    ) -> Box<dyn ScriptHost + 'a>;
+}
 
 /// The state that every operation of a call works with.
 pub struct Call<'a> {
@@ -126,13 +142,8 @@ impl<'a> Call<'a> {
         self.print_line(&text, &text);
     }
 
-    /// Locks the conversation and reads it.
-    pub fn open_conversation(&self) -> Result<ConversationFile, Problem> {
-        self.open_named(&self.name)
-    }
-
     /// Locks the conversation of this name and reads it.
-    pub(crate) fn open_named(&self, name: &str) -> Result<ConversationFile, Problem> {
+    pub(crate) fn open_conversation(&self, name: &str) -> Result<ConversationFile, Problem> {
         let mut waiting = |by: &str| self.print_waiting(name, by);
         let opened = ConversationFile::open(
             self.root(),

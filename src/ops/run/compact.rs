@@ -27,9 +27,9 @@ pub(crate) fn checkpoint_writer<'a>(
         // Not from the cache, which may have a checkpoint that was rejected before.
         let rules = SummaryRules { again: true, ..writers.rules(summaries::JOBS) };
         let queue = SummaryQueue::new(rules);
-        spinner.start("compacting the conversation");
-        let written = write_checkpoint(&queue, name, text, words, tokens_per_byte);
-        spinner.stop();
+        let written = spinner.during("compacting the conversation", || {
+            write_checkpoint(&queue, name, text, words, tokens_per_byte)
+        });
         (written, queue.totals().usage)
     })
 }
@@ -41,7 +41,7 @@ const SMALL: u64 = 8000;
 pub(crate) fn compact_now(call: &Call<'_>) -> Result<Report, Problem> {
     let model = call.settings.config.model.clone().unwrap_or_default();
     let window = find_window(call, &model).unwrap_or(UNKNOWN_WINDOW);
-    let mut journal = call.open_conversation()?;
+    let mut journal = call.open_conversation(&call.name)?;
     let tokens = TokenEstimate::from_pieces(journal.pieces()).tokens_of_all(journal.text().len());
     // As if the window were full: who asks for it does not wait for that.
     let size = window.min(tokens.max(SMALL));

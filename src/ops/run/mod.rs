@@ -9,7 +9,6 @@ pub mod prompt_input;
 pub mod question;
 pub mod run_models;
 pub mod sandbox;
-pub mod script_setup;
 pub(crate) mod skills;
 pub mod trust;
 
@@ -30,7 +29,7 @@ use crate::ops::batch::child_flags;
 use crate::ops::conversations::{edit_conversation, manage, undo};
 use crate::ops::files::file_conversation;
 use crate::ops::files::file_memory::{FileMemory, gather_memory};
-use crate::ops::run::call::Call;
+use crate::ops::run::call::{Call, ScriptSetup};
 use crate::ops::run::compact::checkpoint_writer;
 use crate::ops::run::prompt_input::Task;
 use crate::ops::run::run_models::{make_asker, start_recording};
@@ -71,7 +70,11 @@ pub fn run_call(
     needs_no_prompt: bool,
     usage: &str,
 ) -> Result<Report, Problem> {
-    check_depth(call)?;
+    if call.parents.len() > CHILD_DEPTH {
+        return Err(Problem::usage(format!(
+            "conversations cannot be nested deeper than {CHILD_DEPTH}; do this part yourself"
+        )));
+    }
     call.env.current_folder()?;
     let needs_no_prompt =
         needs_no_prompt || manage::is_asked(call.args, call.which) || call.args.show_request;
@@ -87,8 +90,7 @@ pub fn run_call(
     call.root().prepare().map_err(|error| sys::root::explain_refusal(&error))?;
     let target = file_conversation::claim(call)?;
     if let (true, Some(prompt)) = (call.which.edit_conversation, &task.prompt) {
-        let report = edit_conversation::edit_conversation(call, prompt);
-        return report;
+        return edit_conversation::edit_conversation(call, prompt);
     }
     check_parent(call)?;
     let managed = manage::manage(call)?;
@@ -113,15 +115,6 @@ pub fn run_call(
     }))
 }
 
-fn check_depth(call: &Call<'_>) -> Result<(), Problem> {
-    if call.parents.len() <= CHILD_DEPTH {
-        return Ok(());
-    }
-    Err(Problem::usage(format!(
-        "conversations cannot be nested deeper than {CHILD_DEPTH}; do this part yourself"
-    )))
-}
-
 /// The report with nothing but the first code block of its answer.
 fn keep_code(call: &Call<'_>, report: Report) -> Report {
     let found = find_code_block(&report.text);
@@ -135,10 +128,7 @@ fn keep_code(call: &Call<'_>, report: Report) -> Report {
 /// Refuses to continue a conversation for a model that did not start it. A file's conversation is for all.
 fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
     let Some(parent) = call.which.parent_conversation.as_deref() else { return Ok(()) };
-    if call.which.file_edit.is_some() {
-        return Ok(());
-    }
-    if was_started_by(call.root(), &call.name, parent)? {
+    if call.which.file_edit.is_some() || was_started_by(call.root(), &call.name, parent)? {
         return Ok(());
     }
     Err(Problem::failed(format!(
@@ -160,9 +150,11 @@ fn run_loop(
     let asker = make_asker(call, client, progress.is_streaming)?;
     let (model_id, window) = (asker.model_id.clone(), asker.window);
     let conversation = open_conversation(call)?;
-    let (mut facts, mut boundary, sandbox, servers) = match call.scripts {
-        None => gather_facts(call, &mut progress)?,
-        Some(_) => (Facts::default(), opening::make_boundary(call)?, None, Servers::new()),
+    let (mut facts, mut boundary, sandbox, servers) = if call.scripts.is_none() {
+        gather_facts(call, &mut progress)?
+    } else {
+        let boundary = file_conversation::file_boundary(&call.env, call.root(), None)?;
+        (Facts::default(), boundary, None, Servers::new())
     };
     let redactor = ResultRedactor::new(&call.env, &call.settings.config.pass_env);
     let redact = |text: String| redactor.redact_text(text).0;
@@ -176,7 +168,7 @@ fn run_loop(
         progress.emit_event(|| begin_event(call, &conversation, &model_id, window));
     }
     let of_facts = || context::sections(&facts);
-    let sections = call.scripts.map_or_else(of_facts, script_setup::ScriptSetup::sections);
+    let sections = call.scripts.map_or_else(of_facts, ScriptSetup::sections);
     let model = asker.client.model_id.as_deref();
     let children = child_flags::children(call, model, progress.shows_events());
     let approval = approval::approval(call, progress.asked.clone())?;
@@ -320,7 +312,7 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     if call.which.continue_.is_some() {
         call.root().take_up(&call.env.shell_conversation(None), &call.name)?;
     }
-    call.open_conversation()
+    call.open_conversation(&call.name)
 }
 
 /// The event that begins a run, with the state of the conversation before it.
@@ -334,7 +326,7 @@ fn begin_event(
     RunEvent::Begin(Begin {
         conversation: conversation.name().to_owned(),
         conversation_path: conversation.path().display().to_string(),
-        provider: Some(call.settings.provider_name(call.settings.provider).to_owned()),
+        provider: Some(call.settings.provider_name().to_owned()),
         model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
         cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
         prompts: Overview::read(conversation.text(), conversation.pieces()).prompts,
@@ -431,8 +423,8 @@ fn finish_run(
     let (before, after) = change.map(|change| (change.before, change.after)).unzip();
     report
         .with("changed", after.is_some())
-        .with("before_sha256", before.map(|content| content.as_str().to_owned()))
-        .with("after_sha256", after.map(|content| content.as_str().to_owned()))
+        .with("before_sha256", before)
+        .with("after_sha256", after)
 }
 
 /// Prints the request that the conversation with its opening blocks would make.

@@ -42,9 +42,8 @@ pub(crate) fn gather_facts(
     let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
     let home = call.env.home_folder();
-    progress.spinner.start("tools");
-    let found = tools::discover(root, &call.env, &call.interrupts);
-    progress.spinner.stop();
+    let discover = || tools::discover(root, &call.env, &call.interrupts);
+    let found = progress.spinner.during("tools", discover);
     let git = git::read_facts(folder);
     let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
     for note in found.notes.iter().chain(&warnings).chain(&git.notes) {
@@ -203,16 +202,6 @@ fn facts_about_file(
     (git, texts, skills)
 }
 
-/// The boundary of a run whose tags write nothing.
-pub(crate) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
-    let folder = call.env.current_folder()?;
-    let home = call.env.home_folder();
-    let root = call.root().path();
-    let places =
-        BoundaryFolders { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
-    Ok(Boundary::for_main(places))
-}
-
 pub(crate) fn make_blocks(
     call: &Call<'_>,
     runner: &mut Runner<'_>,
@@ -224,8 +213,7 @@ pub(crate) fn make_blocks(
         (runner.on_progress)(ProgressEvent::Note(&note));
         blocks.push(block);
     }
-    let updates = first_context(&runner.conversation, now);
-    blocks.extend(updates);
+    blocks.extend(first_context(&runner.conversation, now));
     blocks.extend(runner.receive(call.args.show_request)?);
     blocks.extend(read_own_file(call, runner)?);
     for path in &call.reads {

@@ -144,18 +144,15 @@ struct PromptLine {
     read: Vec<PathBuf>,
 }
 
-/// Whether a flag or the end of the prompt names stdin.
-fn reads_stdin(call: &Call<'_>) -> bool {
-    let args = call.args;
-    args.prompt.last().is_some_and(|last| last == "-")
-        || args.read.iter().any(|path| is_stdin(path))
-        || args.answer.schema.as_deref().is_some_and(is_stdin)
-}
-
 /// Whether stdin has data that no flag asks for. Waits a moment for the first byte of a pipe, whose writer may have been
 /// started together with this process.
 fn has_unread_input(call: &Call<'_>) -> Result<bool, Problem> {
-    if reads_stdin(call) || call.args.lines {
+    let args = call.args;
+    if args.lines
+        || args.prompt.last().is_some_and(|last| last == "-")
+        || args.read.iter().any(|path| is_stdin(path))
+        || args.answer.schema.as_deref().is_some_and(is_stdin)
+    {
         return Ok(false);
     }
     let given = stdin::has_data_within(FIRST_BYTE, &call.interrupts)?;

@@ -96,12 +96,8 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
     let place = describe_place(action, Path::new(folder));
     let head = format!("nagent asks: {question} {place}?");
     let mut text = tty.format_head(&head);
-    for row in action_rows(
-        action,
-        preview(action, Path::new(folder)).as_deref(),
-        (columns, terminal::height()),
-        shows_all,
-    ) {
+    let (change, size) = (preview(action, Path::new(folder)), (columns, terminal::height()));
+    for row in action_rows(action, change.as_deref(), size, shows_all) {
         text.push_str(&(out::style_spans(&[row], has_colours) + "\n"));
     }
     text
@@ -113,15 +109,12 @@ fn describe_place(action: &Start, folder: &Path) -> String {
     let here = quote_name(folder);
     let Some(path) = action.attributes.get("path") else { return format!("in {here}") };
     let path = resolve_links(&folder.join(path));
-    let size = match (&action.body, fs::file_size(&path)) {
-        (Some(body), None) if action.tag == "nagent-write" => {
-            format!("({}, new) ", format_bytes(body.len() as u64))
-        }
-        (Some(body), Some(old)) if action.tag == "nagent-write" => {
-            format!("({}, replaces {}) ", format_bytes(body.len() as u64), format_bytes(old))
-        }
-        _ => String::new(),
-    };
+    let body = action.body.as_ref().filter(|_| action.tag == "nagent-write");
+    let size = body.map_or_else(String::new, |body| {
+        let old = fs::file_size(&path).map(|old| format!("replaces {}", format_bytes(old)));
+        let old = old.as_deref().unwrap_or("new");
+        format!("({}, {old}) ", format_bytes(body.len() as u64))
+    });
     if path.starts_with(resolve_links(folder)) {
         return format!("{size}in {here}");
     }
@@ -150,13 +143,11 @@ fn preview(action: &Start, folder: &Path) -> Option<String> {
             let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
             let is_all = action.attributes.contains_key("all");
             let apply = if is_all { apply::apply_everywhere } else { apply::apply };
-            {
-                let mut blocks = parse_edits(body).ok()?;
-                for block in &mut blocks {
-                    remove_numbers(block, &text);
-                }
-                apply(&text, &blocks).ok()?.text
+            let mut blocks = parse_edits(body).ok()?;
+            for block in &mut blocks {
+                remove_numbers(block, &text);
             }
+            apply(&text, &blocks).ok()?.text
         }
         _ => return None,
     };

@@ -85,23 +85,8 @@ impl VersionPair<'_> {
     }
 }
 
-/// Adds the diff of a change to a report, and prints it on a terminal, unless that was done when the change was made.
-pub(crate) fn with_diff(
-    call: &Call<'_>,
-    report: Report,
-    change: &VersionPair<'_>,
-    diff: Option<DiffText>,
-    printed: Option<&str>,
-) -> Report {
-    let is_printed = call.shows_progress && (terminal::stderr_is_terminal() || call.args.progress);
-    if let Some(diff) = diff.as_ref().filter(|diff| is_printed && printed != Some(&diff.text)) {
-        change.print(call.root(), diff, call.args.verbose);
-    }
-    let is_cut = diff.as_ref().is_some_and(|diff| diff.is_cut);
-    report.with("diff", diff.map(|diff| diff.text)).with("diff_cut", is_cut)
-}
-
-/// Shows the changes of a run to its file, and adds them to the report. `printed` is the last diff that was shown.
+/// Adds the changes of a run to its file to the report, and prints the diff on a terminal, unless that was done when the change
+/// was made: `printed` is the last diff that was shown.
 pub(crate) fn with_changes(
     call: &Call<'_>,
     path: &Path,
@@ -121,9 +106,17 @@ pub(crate) fn with_changes(
     };
     let (before, after) = (version("before_sha256"), version("after_sha256"));
     let change = VersionPair { path, before: &before, after: &after };
-    let report =
-        report.with("source_path", path.display().to_string()).with("cleared", call.args.clear);
-    with_diff(call, report, &change, change.text_diff(), printed)
+    let diff = change.text_diff();
+    let is_printed = call.shows_progress && (terminal::stderr_is_terminal() || call.args.progress);
+    if let Some(diff) = diff.as_ref().filter(|diff| is_printed && printed != Some(&diff.text)) {
+        change.print(call.root(), diff, call.args.verbose);
+    }
+    let is_cut = diff.as_ref().is_some_and(|diff| diff.is_cut);
+    report
+        .with("source_path", path.display().to_string())
+        .with("cleared", call.args.clear)
+        .with("diff", diff.map(|diff| diff.text))
+        .with("diff_cut", is_cut)
 }
 
 /// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.

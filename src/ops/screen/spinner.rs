@@ -7,7 +7,6 @@
 //! other line gets into the middle of this one.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -137,6 +136,14 @@ impl Spinner {
         });
     }
 
+    /// Does some work, and shows the line meanwhile.
+    pub fn during<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        self.start(name);
+        let done = work();
+        self.stop();
+        done
+    }
+
     /// Shows text after the seconds, in place of an earlier one.
     pub fn set_note(&self, note: String) {
         let Some(shared) = &self.shared else { return };
@@ -216,7 +223,7 @@ impl DrawnRows {
         // In the background what was drawn is out of reach.
         if !self.widths.is_empty() && terminal::is_foreground() {
             let above = self.count_rows().saturating_sub(1);
-            write_codes(&format!("\r\x1b[K{}", "\x1b[A\x1b[K".repeat(above)));
+            out::print_codes(&format!("\r\x1b[K{}", "\x1b[A\x1b[K".repeat(above)));
         }
         *self = Self::default();
     }
@@ -241,15 +248,9 @@ impl DrawnRows {
         let up = if before > 1 { format!("\x1b[{}A", before - 1) } else { String::new() };
         // Nothing is cleared from the top of the screen on: a terminal may keep what was there in its history, each time.
         let rest = if before > lines.len() { "\x1b[J" } else { "" };
-        write_codes(&format!("\r{up}\x1b[K{}{rest}", lines.join("\n\x1b[K")));
+        out::print_codes(&format!("\r{up}\x1b[K{}{rest}", lines.join("\n\x1b[K")));
         self.widths = rows.iter().map(|row| columns::width(&row.text)).collect();
     }
-}
-
-/// Writes text that is fit for a terminal, with codes of ours.
-fn write_codes(text: &str) {
-    let mut err = io::stderr().lock();
-    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
 impl Shared {

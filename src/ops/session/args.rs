@@ -13,9 +13,8 @@ use crate::ops::setup::flags::RunArgs;
 /// Each prompt is a run of nagent in this shell's conversation, so nagent and an editor can be used alongside. Without a terminal each line of stdin is a prompt, and a \ at its end joins the next line.
 #[derive(Debug, Clone, Parser)]
 pub struct SessionArgs {
-    #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub run: RunArgs,
+    pub(crate) run: RunArgs,
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
     #[arg(long, short, value_name = "NAME", help_heading = "Conversation", add = ArgValueCompleter::new(completion::conversations))]
     pub conversation: Option<String>,

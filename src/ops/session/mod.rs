@@ -201,7 +201,7 @@ impl Session {
             let before = std::mem::take(&mut self.ahead.borrow_mut().line);
             return Ok(editor.read(&plain, &styled, &before)?);
         }
-        out::print_prompt(&plain);
+        out::print_codes(&plain);
         let typed = lines.read(&self.foreground.interrupts)?;
         if !matches!(typed, Typed::Text(_)) {
             out::print_line("");
@@ -212,7 +212,7 @@ impl Session {
     /// The values of the placeholders in the texts of a look.
     fn names(&self) -> BTreeMap<&'static str, String> {
         let settings = &self.settings;
-        let provider = settings.provider_name(settings.provider);
+        let provider = settings.provider_name();
         let model = self.model.clone().unwrap_or_else(|| provider.to_owned());
         let base_url = settings.config.base_url.as_deref();
         let endpoint = settings.provider.endpoint(base_url, None);

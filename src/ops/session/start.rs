@@ -104,7 +104,7 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     // The default is no flag of the runs.
     args.look.take_if(|look| look == "plain" && session.run.look.is_none());
     let check = args.check.take();
-    let provider = settings.provider_name(settings.provider);
+    let provider = settings.provider_name();
     let known = list_models().filter(|model| model.provider == provider);
     let known = known.map(|model| model.id.to_owned()).collect();
     Ok(Session {

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use serde_json::{Map, Value};
 
-use super::commands::{ReplCommand, help_text};
+use super::commands::{ReplCommand as Do, help_text};
 use super::picker::pick_conversation;
 use super::start::Session;
 use crate::ops::conversations::Catalog;
@@ -27,42 +27,37 @@ use sys::{fs, terminal, tty};
 
 impl Session {
     /// Runs a command of the session.
-    pub(super) fn run_command(&mut self, verb: ReplCommand, argument: &str) -> Result<(), Problem> {
+    pub(super) fn run_command(&mut self, verb: Do, argument: &str) -> Result<(), Problem> {
         match verb {
-            ReplCommand::Help => self.is_over.set(!out::print_part(&help_text())),
-            ReplCommand::Quit => self.is_over.set(true),
-            ReplCommand::Clear => {
+            Do::Help => self.is_over.set(!out::print_part(&help_text())),
+            Do::Quit => self.is_over.set(true),
+            Do::Clear => {
                 self.archive()?;
                 self.show_text(&self.look.cleared);
             }
-            ReplCommand::Model => self.run_model(argument)?,
-            ReplCommand::Cost => self.print_cost(),
-            ReplCommand::Diff => self.show_diff()?,
-            ReplCommand::Resume => self.resume(argument)?,
-            ReplCommand::Write if argument.is_empty() => self.show_write()?,
-            ReplCommand::Flag(name) if argument.is_empty() => self.call_tool("nagent", &[name])?,
-            ReplCommand::Flag(name) => {
-                self.call_tool("nagent", &[&format!("{name}={argument}")])?;
-            }
-            ReplCommand::List => self.call_tool("nagent-conversations", &["list"])?,
-            ReplCommand::EditConversation if argument.is_empty() => self.edit_conversation()?,
-            ReplCommand::EditConversation => {
+            Do::Model => self.run_model(argument)?,
+            Do::Cost => self.print_cost(),
+            Do::Diff => self.show_diff()?,
+            Do::Resume => self.resume(argument)?,
+            Do::Write if argument.is_empty() => self.show_write()?,
+            Do::Flag(name) if argument.is_empty() => self.call_tool("nagent", &[name])?,
+            Do::Flag(name) => self.call_tool("nagent", &[&format!("{name}={argument}")])?,
+            Do::List => self.call_tool("nagent-conversations", &["list"])?,
+            Do::EditConversation if argument.is_empty() => self.edit_conversation()?,
+            Do::EditConversation => {
                 self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
             }
-            ReplCommand::Read => self.add_read(argument)?,
-            ReplCommand::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
-            ReplCommand::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
-            ReplCommand::Check
-            | ReplCommand::Approve
-            | ReplCommand::Sandbox
-            | ReplCommand::Write => {
+            Do::Read => self.add_read(argument)?,
+            Do::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
+            Do::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
+            Do::Check | Do::Approve | Do::Sandbox | Do::Write => {
                 self.change_setting(verb, argument)?;
             }
-            ReplCommand::Show if !argument.is_empty() && argument.parse::<u64>().is_err() => {
+            Do::Show if !argument.is_empty() && argument.parse::<u64>().is_err() => {
                 let text = format!("/show takes a number of entries, and not {argument}");
                 return Err(Problem::usage(text));
             }
-            ReplCommand::Show => {
+            Do::Show => {
                 let (name, last) = (self.name.clone(), format!("--last={argument}"));
                 let count = if argument.is_empty() { 2 } else { 3 };
                 self.call_tool("nagent-conversations", &["show", &name, &last][..count])?;
@@ -158,7 +153,7 @@ impl Session {
         self.args.model.model = Some(name.to_owned());
         self.model = Some(name.to_owned());
         if self.look.model_clears {
-            return self.run_command(ReplCommand::Clear, "");
+            return self.run_command(Do::Clear, "");
         }
         self.print_message(&format!("model: {name}"));
         Ok(())
@@ -171,7 +166,7 @@ impl Session {
             return Ok(());
         }
         let listed = self.fetch_models().unwrap_or_default();
-        let provider = self.settings.provider_name(self.settings.provider);
+        let provider = self.settings.provider_name();
         let is_version = find_model(name).is_some_and(|model| model.provider == provider);
         if listed.is_empty() || is_known(&listed) || is_version {
             return Ok(());
@@ -228,7 +223,7 @@ impl Session {
             let Some(name) = picked else { return Ok(()) };
             name
         } else {
-            return self.run_command(ReplCommand::List, "");
+            return self.run_command(Do::List, "");
         };
         self.show_last_exchange();
         Ok(())
@@ -271,23 +266,19 @@ impl Session {
     }
 
     /// Changes a setting of the runs that follow.
-    fn change_setting(&mut self, verb: ReplCommand, value: &str) -> Result<(), Problem> {
+    fn change_setting(&mut self, verb: Do, value: &str) -> Result<(), Problem> {
         let args = &mut self.args;
         let (name, result) = match verb {
-            ReplCommand::Approve => {
-                ("approve", Approve::parse(value).map(|it| args.approve = Some(it)))
-            }
-            ReplCommand::Sandbox if value == "off" && self.settings.config.no_network => {
+            Do::Approve => ("approve", Approve::parse(value).map(|it| args.approve = Some(it))),
+            Do::Sandbox if value == "off" && self.settings.config.no_network => {
                 let why = "only the sandbox keeps commands off the network; start again with --no-network=false";
                 ("sandbox", Err(why.to_owned()))
             }
-            ReplCommand::Sandbox => {
-                ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it)))
-            }
-            ReplCommand::Write if !matches!(value, "on" | "off") => {
+            Do::Sandbox => ("sandbox", SandboxMode::parse(value).map(|it| args.sandbox = Some(it))),
+            Do::Write if !matches!(value, "on" | "off") => {
                 ("write", Err("use on, which is -w, or off".to_owned()))
             }
-            ReplCommand::Write => {
+            Do::Write => {
                 args.write.retain(|folder| folder != Path::new("."));
                 args.write.extend((value == "on").then(|| PathBuf::from(".")));
                 return self.show_write();

@@ -18,11 +18,10 @@ impl Settings {
         sends: bool,
         interrupts: &Interrupts,
     ) -> Result<(), Problem> {
-        let provider = self.provider;
-        if source.model_id.is_some() || !provider.is_server() {
+        if source.model_id.is_some() || !self.provider.is_server() {
             return Ok(());
         }
-        let name = self.provider_name(provider);
+        let name = self.provider_name();
         if !sends {
             return Err(Problem::usage(format!(
                 "--show-request sends nothing, so it cannot ask {name} which models it has: give --model NAME"
@@ -30,14 +29,9 @@ impl Settings {
         }
         let models = match source.list_models(interrupts) {
             Err(RequestError::Api(_)) if self.is_guess => return Err(no_provider()),
-            Err(RequestError::Api(error)) => {
-                return Err(RequestError::Api(conversation::model::ApiError {
-                    message: source.explain(&error, ""),
-                    ..error
-                })
-                .into());
+            models => {
+                models.map_err(|error| error.map_message(|error| source.explain(error, "")))?
             }
-            models => models?,
         };
         match models.as_slice() {
             [only] => source.model_id = Some(only.id.clone()),

@@ -26,45 +26,45 @@ const OLLAMA_WINDOW: u64 = 32_768;
 
 impl Settings {
     /// The variables that may have the credential; the first one that is set is used.
-    fn key_variables(&self, provider: Provider) -> Vec<&str> {
+    fn key_variables(&self) -> Vec<&str> {
         match (&self.config.key_env, self.server()) {
             (Some(name), _) => vec![name],
             // A custom address of a known server: accept either variable.
             (None, Some(server)) if self.config.server.is_none() => {
                 let own = [server.key_variable].into_iter();
-                own.chain(provider.credential_variables().iter().copied()).collect()
+                own.chain(self.provider.credential_variables().iter().copied()).collect()
             }
             (None, Some(server)) => vec![server.key_variable],
-            (None, None) => provider.credential_variables().to_vec(),
+            (None, None) => self.provider.credential_variables().to_vec(),
         }
     }
 
     /// Whether every request needs a credential. A server of the user's own may need none.
-    fn needs_key(&self, provider: Provider) -> bool {
-        if self.config.key_command.is_some() || provider.preset().is_some() {
+    fn needs_key(&self) -> bool {
+        if self.config.key_command.is_some() || self.provider.preset().is_some() {
             return false;
         }
         match self.named_server() {
             _ if self.config.key_env.is_some() => true,
             Some(server) => server.needs_key,
-            None => provider.needs_credential() && self.config.base_url.is_none(),
+            None => self.provider.needs_credential() && self.config.base_url.is_none(),
         }
     }
 
     /// The credential and the variable that it came from; `None` where the provider needs none.
-    fn find_key(&self, env: &Env, provider: Provider) -> Result<Option<(String, String)>, Problem> {
+    fn find_key(&self, env: &Env) -> Result<Option<(String, String)>, Problem> {
         if let Some(name) = self.config.key_env.as_deref().filter(|name| !Env::is_credential(name))
         {
             return Err(Problem::usage(format!(
                 "\"key_env\": {name} does not look like a credential, so commands would get it: use a name that ends in _KEY or _TOKEN"
             )));
         }
-        let variables = self.key_variables(provider);
+        let variables = self.key_variables();
         let found = variables
             .iter()
             .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), (*name).to_owned()))
             .find(|(key, _)| !key.is_empty());
-        let needed = self.needs_key(provider);
+        let needed = self.needs_key();
         let withheld = env.get(env::WITHHELD).unwrap_or_default();
         let withheld =
             variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
@@ -76,12 +76,12 @@ impl Settings {
                     self.config_path.display()
                 )
             });
-            let name = self.provider_name(provider);
+            let name = self.provider_name();
             let from = self.source_of("provider");
             let (chosen, other) = if from == "flag" {
                 (String::new(), None)
             } else {
-                let mut others = Provider::iter().filter(|other| *other != provider);
+                let mut others = Provider::iter().filter(|other| *other != self.provider);
                 let other = others.find_map(|other| {
                     let set =
                         other.credential_variables().iter().find(|name| env.get(name).is_some());
@@ -124,15 +124,14 @@ impl Settings {
 
     /// The connection to the model. Without `needs_key` a missing credential is not an error: nothing will be sent.
     pub fn connect_client(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
-        let provider = self.provider;
-        let key = match self.find_key(env, provider) {
+        let key = match self.find_key(env) {
             Err(_) if !needs_key => None,
             key => key?,
         };
         let (key, credential) = key.unzip();
         let has_token = credential.as_deref().is_some_and(Provider::is_token);
         let credential = credential.map(|name| env.source_of(&name).to_owned());
-        let mut client = self.connect(provider, key, has_token, env)?;
+        let mut client = self.connect(key, has_token, env)?;
         client.model_id.clone_from(&self.config.model);
         let is_printed = self.config.key_command.is_some();
         client.credential =
@@ -142,11 +141,11 @@ impl Settings {
 
     fn connect(
         &self,
-        provider: Provider,
         key: Option<String>,
         has_token: bool,
         env: &Env,
     ) -> Result<ModelClient, Problem> {
+        let provider = self.provider;
         let read = |default| self.config.read_timeout.unwrap_or(default);
         if let Some(preset) = provider.preset() {
             let words = self.config.command.clone().unwrap_or_default();
@@ -302,8 +301,8 @@ impl Settings {
     }
 
     /// The name of the provider, or of the known server that is asked through it.
-    pub fn provider_name(&self, provider: Provider) -> &'static str {
-        self.named_server().map_or(provider.name(), |server| server.name)
+    pub fn provider_name(&self) -> &'static str {
+        self.named_server().map_or(self.provider.name(), |server| server.name)
     }
 
     /// Whether requests to it are billed.

@@ -179,10 +179,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", hide = true, add = ArgValueCandidates::new(|| completion::words(BUILT_IN.map(|(name, _)| name))))]
     pub look: Option<String>,
 
-    #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
     #[serde(flatten)]
-    pub model: ModelArgs,
+    pub(crate) model: ModelArgs,
 
     /// Archive the conversation and start a new one
     #[arg(long, hide = true, help_heading = "Conversation", display_order = LAST)]
@@ -344,11 +343,6 @@ pub(crate) fn parse_amount(text: &str) -> Result<f64, String> {
 }
 
 impl RunArgs {
-    /// The arguments of a call that is about a model and nothing else.
-    pub fn for_model(model: ModelArgs) -> Self {
-        Self { model, ..Self::default() }
-    }
-
     /// Takes a word after --continue that cannot be a name for the beginning of the prompt.
     pub fn take_prompt(&mut self, continued: &mut Option<Option<String>>) {
         if let Some(word) = continued

@@ -196,13 +196,6 @@ impl Settings {
         self
     }
 
-    /// The settings for requests whose replies are valid against a schema, and whose reasoning is shown if asked for.
-    pub(crate) fn for_request(mut self, schema: Option<Value>, shows_reasoning: bool) -> Self {
-        self.options.schema = schema;
-        self.options.shows_reasoning = shows_reasoning;
-        self
-    }
-
     /// The known server that the settings name.
     pub(crate) fn named_server(&self) -> Option<&'static KnownServer> {
         self.config.server.as_deref().and_then(KnownServer::find_server)
@@ -232,14 +225,11 @@ impl Settings {
         if !url.is_empty() && (has_scheme || is_ollama) {
             return Ok(());
         }
+        let from = self.source_of("base_url");
+        let from = if from == "flag" { "--base-url" } else { from };
         Err(Problem::usage(format!(
-            "\"{}\" is not the address of a server (from {}); one looks like http://127.0.0.1:8080/v1",
-            given.escape_debug(),
-            if self.source_of("base_url") == "flag" {
-                "--base-url"
-            } else {
-                self.source_of("base_url")
-            }
+            "\"{}\" is not the address of a server (from {from}); one looks like http://127.0.0.1:8080/v1",
+            given.escape_debug()
         )))
     }
 }

@@ -29,8 +29,12 @@ const ANSWER_TOKENS: u64 = 60;
 /// Time after which a note says that the tool waits for a text on stdin.
 const NOTE_AFTER: Duration = Duration::from_secs(2);
 
-/// The request for decisions, and how it is sent
-#[derive(Debug, Clone, clap::Args)]
+/// Let a model answer from closed sets: the answer is one of the words you give, or the exit code says that it is not
+///
+/// With a question and words it prints the word, about the text on stdin. With a request (JSON) it decides about many items
+/// in one call, checks every answer, and asks again only about invalid ones. Answers are cached by a hash of the question, so
+/// that it is not paid for twice.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct DecideArgs {
     /// The question, then its answers: two words or more
     #[arg(value_name = "QUESTION ANSWER ANSWER", conflicts_with = "input")]
@@ -163,7 +167,7 @@ impl Decisions<'_> {
         let OneShot { settings, model, .. } = &self.one_shot;
         let asked = json!([
             "decide 2",
-            settings.provider_name(settings.provider),
+            settings.provider_name(),
             settings.config.base_url,
             model,
             settings.options.reasoning,
@@ -177,7 +181,7 @@ impl Decisions<'_> {
 
     fn cache_answer(&self, at: usize, answer: &Value) {
         let OneShot { settings, model, .. } = &self.one_shot;
-        let by = Some((settings.provider_name(settings.provider).to_owned(), model.clone()));
+        let by = Some((settings.provider_name().to_owned(), model.clone()));
         let summary = Summary { text: answer.to_string(), by };
         // An answer that cannot be cached is requested again the next time.
         let _ = write_summary(&settings.root.summaries_folder(), &self.cache_key(at), &summary);
@@ -192,7 +196,7 @@ impl Decisions<'_> {
             rows.map(|(item, answers)| json!({"item": item.id, "answers": answers})).collect();
         let settings = &self.one_shot.settings;
         let report = Report::done("")
-            .with("provider", settings.provider_name(settings.provider))
+            .with("provider", settings.provider_name())
             .with("model", self.one_shot.model.as_str())
             .with("decisions", rows)
             .with("input_tokens", self.usage.input)

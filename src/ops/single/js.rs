@@ -25,8 +25,16 @@ use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::tty::Tty;
 
-/// The script that is run, and its permissions
-#[derive(Debug, Clone, clap::Args)]
+/// Run JavaScript that can touch nothing but what a policy or you allow
+///
+/// The script runs in a process without any rights: no files, no network, no environment, no other processes. What it wants to
+/// do it asks for with functions (fs.readFile, net.fetch, env.get, ...; docs/js.md lists them). Reading the current folder is
+/// allowed; everything else is asked at the terminal, or refused where there is none. The value of the last statement goes to
+/// stdout, the console to stderr.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(
+    override_usage = "nagent-js [OPTIONS] FILE [ARG]...\n       nagent-js [OPTIONS] -e CODE [ARG]..."
+)]
 pub struct ScriptArgs {
     /// Run this file; - is stdin
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

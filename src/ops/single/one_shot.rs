@@ -39,12 +39,12 @@ impl OneShot {
     ) -> Result<Self, Problem> {
         let interrupts = Interrupts::install()?;
         let env = Env::read();
-        let settings = Settings::resolve(args, &env)?.for_request(schema, shows_reasoning);
+        let mut settings = Settings::resolve(args, &env)?;
+        settings.options.schema = schema;
+        settings.options.shows_reasoning = shows_reasoning;
         let source = settings.connect_model(&env, &interrupts, sends)?;
         let model = source.model_id.clone().unwrap_or_default();
-        for note in &settings.notes {
-            out::print_tool_line(tool, &format!("note: {note}"));
-        }
+        out::print_notes(tool, &settings.notes);
         Ok(Self { interrupts, settings, source, model, spinner: Spinner::new(true), tool })
     }
 
@@ -53,11 +53,10 @@ impl OneShot {
         let Self { interrupts, settings, source, spinner, tool, model } = self;
         let mut report = |line: &str| spinner.print_above(|| out::print_tool_line(tool, line));
         let mut request = settings.build_request(model, None, messages.to_vec());
-        spinner.start("model");
         let patience = settings.retry_patience();
-        let reply = source.ask_with_retries(&mut request, None, patience, interrupts, &mut report);
-        spinner.stop();
-        Ok(reply?)
+        Ok(spinner.during("model", || {
+            source.ask_with_retries(&mut request, None, patience, interrupts, &mut report)
+        })?)
     }
 
     /// Asks the model; where the reply must be valid against a schema, again with all that is wrong with it. The last reply is
@@ -110,7 +109,7 @@ impl OneShot {
         let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
         let report = report
             .with("file", file.display().to_string())
-            .with("provider", self.settings.provider_name(self.settings.provider))
+            .with("provider", self.settings.provider_name())
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
             .with("response", reply.text);

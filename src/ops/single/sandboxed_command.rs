@@ -17,8 +17,13 @@ use sys::process::job::{Finished, Job, JobOutcome, Output, StartError, Stdin};
 use sys::stdin::pipe_stdin;
 use sys::{fs, process};
 
-/// The command, and its restrictions
-#[derive(Debug, Clone, clap::Args)]
+/// Run a command that can write in the working tree and in temp folders, and nowhere else
+///
+/// The config and hooks of git are read-only. The command cannot read keys and nagent's own folder, reaches no Unix socket of
+/// other programs, and has no capabilities and with --no-network no network. At its end stderr names files that changed and
+/// that tools run without asking, as settings of shells and editors. Where the sandbox cannot be built, nothing runs. The
+/// command's output and exit code pass through.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct CommandArgs {
     /// Where the command can write: workspace (the working tree and temp folders), or read-only (a scratch folder, its
     /// $TMPDIR)

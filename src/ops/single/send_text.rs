@@ -16,8 +16,10 @@ use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 use sys::names::shell_word;
 
-/// The text that is sent, and how
-#[derive(Debug, Clone, clap::Args)]
+/// Send a text file to a language model, and print its text
+///
+/// The whole file is one user message.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct TextArgs {
     #[command(flatten)]
     input: InputArgs,

@@ -21,8 +21,15 @@ use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
 
-/// The file that is sent, and its prompt
-#[derive(Debug, Clone, clap::Args)]
+/// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
+///
+/// The file is sent inline if the provider allows it, else through the provider's files API, and removed there afterwards.
+/// Archives, programs, audio, video, unknown files and files over 50 MiB are refused before anything is sent.
+///
+/// Code and text go as text, to every provider: any file that is UTF-8. png, jpeg, webp and gif go to every provider that
+/// takes pictures, scaled down or converted where it needs that; pdf to openai, anthropic, google and some servers compatible
+/// with openai; docx, xlsx, pptx, odt, doc, xls and ppt only to openai.
+#[derive(Debug, Clone, clap::Parser)]
 pub struct UploadArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -74,9 +81,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
             let attached = source.attach_file(&mut ask, file, None);
             attached.map_err(|why| Problem::failed(why.to_string()))?;
         }
-        for note in source.notes.drain(..) {
-            out::print_tool_line(tool, &format!("note: {note}"));
-        }
+        out::print_notes(tool, &source.notes);
         return report_request(source.show_request(&ask));
     }
     let patience = settings.retry_patience();

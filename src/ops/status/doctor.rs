@@ -130,11 +130,7 @@ fn check_server(
         Ok(both) => both,
         Err(problem) => return checks.add(unused, "provider", problem.to_string()),
     };
-    let spinner = Spinner::new(true);
-    spinner.start(name);
-    let listed = client.list_models(interrupts);
-    drop(spinner);
-    match listed {
+    match Spinner::new(true).during(name, || client.list_models(interrupts)) {
         Ok(models) => {
             let of = client.credential.as_ref().map(|key| format!(", key of {key}"));
             let of = of.unwrap_or_default();

@@ -25,7 +25,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let path = root.conversation(&call.name).display().to_string();
     let size = fs::file_size(Path::new(&path)).unwrap_or(0);
     let root_size = fs::bytes_below(root.path());
-    let provider = (!settings.is_guess).then(|| settings.provider_name(settings.provider));
+    let provider = (!settings.is_guess).then(|| settings.provider_name());
     let model = settings.config.model.as_deref();
     // The prompts of a damaged one cannot be counted; a run reports the damage.
     let conversation = ConversationFile::read_only(root, &call.name).ok();

@@ -69,6 +69,17 @@ pub enum RequestError {
     Interrupted(Signal),
 }
 
+impl RequestError {
+    /// The error with another message, unless a signal came.
+    #[must_use]
+    pub fn map_message(self, message: impl FnOnce(&ApiError) -> String) -> Self {
+        match self {
+            Self::Api(error) => Self::Api(ApiError { message: message(&error), ..error }),
+            Self::Interrupted(_) => self,
+        }
+    }
+}
+
 impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
         match error {

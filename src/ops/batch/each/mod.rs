@@ -8,7 +8,6 @@ use self::inputs::{EachInput, Input, expand};
 use self::record::Record;
 use self::work::EachBatch;
 use super::child_flags::part_args;
-use super::side_by_side::run_batch;
 use crate::ops::run::call::Call;
 use crate::ops::run::prompt_input::refuse_check;
 use crate::ops::run::run_models;
@@ -68,8 +67,7 @@ pub fn run_each(call: &mut Call<'_>, args: &EachArgs) -> Result<Report, Problem>
     work.note_known();
     work.spinner.start("inputs");
     work.show_progress();
-    let jobs = call.settings.config.jobs;
-    run_batch(&mut work, jobs, &call.interrupts);
+    work.run();
     work.spinner.stop();
     work.finish()
 }

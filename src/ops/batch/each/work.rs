@@ -10,7 +10,6 @@ use super::inputs::{EachInput, Input, expand};
 use super::record::{Record, ResultLine};
 use crate::drive::nagent_child::{ChildAnswer, child_job};
 use crate::ops::batch::child_flags::{nagent_words, part_args};
-use crate::ops::batch::side_by_side::Batch;
 use crate::ops::conversations::conversation_name::new_name;
 use crate::ops::run::call::Call;
 use crate::ops::screen::spinner::Spinner;
@@ -20,7 +19,8 @@ use conversation::exit::{Exit, Signal};
 use conversation::format::numbers::format_count;
 use conversation::problem::Problem;
 use sys::clock::Stopwatch;
-use sys::process::job::{Finished, Job};
+use sys::process::Jobs;
+use sys::process::job::{Finished, Job, JobId};
 use sys::{env, terminal};
 
 /// The keys of a run's report that a result has, too.
@@ -275,9 +275,28 @@ impl<'a> EachBatch<'a> {
             .with("left", left)
             .with("cost", self.record.spent))
     }
-}
 
-impl Batch for EachBatch<'_> {
+    /// Runs them all, a limited number at the same time. After a signal no more are started, and the running ones are ended.
+    pub(super) fn run(&mut self) {
+        let (at_once, interrupts) = (self.call.settings.config.jobs, &self.call.interrupts);
+        let at_once = usize::try_from(at_once).unwrap_or(1).max(1);
+        let (mut jobs, mut running): (_, Vec<(JobId, usize)>) = (Jobs::default(), Vec::new());
+        loop {
+            while jobs.running() < at_once && interrupts.pending().is_none() {
+                let Some((number, job)) = self.next_job() else { break };
+                match jobs.start(job) {
+                    Ok(id) => running.push((id, number)),
+                    Err(error) => self.on_end(number, Err(error.to_string())),
+                }
+            }
+            let Some(finished) = jobs.next_finished(interrupts) else { return };
+            let Some(at) = running.iter().position(|(id, _)| *id == finished.id) else { continue };
+            let (_, number) = running.swap_remove(at);
+            self.on_end(number, Ok(finished));
+        }
+    }
+
+    /// The next one to start, with its number. `None`: all were started, or no more may be.
     fn next_job(&mut self) -> Option<(usize, Job)> {
         while self.trouble.is_none() && self.next < self.items.len() {
             let at = self.next;
@@ -301,6 +320,7 @@ impl Batch for EachBatch<'_> {
         None
     }
 
+    /// Takes the end of one, or why it was not started.
     fn on_end(&mut self, at: usize, ended: Result<Finished, String>) {
         let trouble = self.take_end(at, ended).err();
         // The first one counts.

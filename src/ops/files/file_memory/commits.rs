@@ -8,7 +8,7 @@ use conversation::exit::Exit;
 use conversation::model::{RequestMessage, Role, Usage};
 use conversation::problem::Problem;
 use history::summaries::{
-    CommitToSummarize, SummaryRequest, build_request, is_worth_summary, parse_answer, summary_key,
+    CommitToSummarize, build_request, is_worth_summary, parse_answer, summary_key,
 };
 use history::text::Summaries;
 use history::{FileCommit, History, git};
@@ -81,21 +81,6 @@ impl CommitSummaries {
         let (reply, author) = model(&request.system, &[message])?;
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);
-        self.add_notes(&request)?;
-        for CommitToSummarize { commit, .. } in commits {
-            let Some(summary) = self.summaries.get(&commit.id) else { continue };
-            let by = Some(author.clone());
-            let new = Summary { text: summary.clone(), by };
-            if let Err(error) = write_summary(&folder, &summary_key(commit), &new) {
-                self.notes.push(format!("cannot cache summaries of commits: {error:#}"));
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes which commits have no summary. An answer without any is an error.
-    fn add_notes(&mut self, request: &SummaryRequest) -> Result<(), Problem> {
         if self.summaries.is_empty() {
             return Err(Problem::new(
                 Exit::Provider,
@@ -108,6 +93,14 @@ impl CommitSummaries {
             self.notes.push(format!(
                 "{missing} of {all} commits got no summary; the next start asks for them"
             ));
+        }
+        for CommitToSummarize { commit, .. } in commits {
+            let Some(summary) = self.summaries.get(&commit.id) else { continue };
+            let new = Summary { text: summary.clone(), by: Some(author.clone()) };
+            if let Err(error) = write_summary(&folder, &summary_key(commit), &new) {
+                self.notes.push(format!("cannot cache summaries of commits: {error:#}"));
+                break;
+            }
         }
         Ok(())
     }
@@ -131,7 +124,7 @@ pub(super) fn read_texts<'a>(
     if let Some(signal) = writers.interrupts.pending() {
         return Err(Problem::interrupted(signal));
     }
-    let texts = texts.map_err(|message| Problem::new(Exit::Failed, message))?;
+    let texts = texts.map_err(Problem::failed)?;
     // A commit that cannot be read keeps its subject.
     let pairs = missing.iter().zip(texts);
     Ok(pairs.filter_map(|(commit, text)| Some(CommitToSummarize { commit, text: text? })).collect())

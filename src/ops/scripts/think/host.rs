@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::thought::Thought;
 use crate::drive::script_host::{ScriptHost, ScriptResult};
-use crate::ops::run::script_setup::ScriptSetup;
+use crate::ops::run::call::ScriptSetup;
 use conversation::context::Section;
 use conversation::format::file::Block;
 use sandbox::script::bridges::{Bridges, Output};

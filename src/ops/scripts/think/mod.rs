@@ -75,7 +75,7 @@ pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report,
     }
     let settings = AgentSettings::resolve(&thought.home, &config, &script, request, &env)?;
     let prompt = thought.prompt(&script, &resume.0);
-    let said = thought.said(&resume);
+    let said = resume.0.result_text(resume.1.as_deref(), &thought.written.borrow().excerpt());
     let before = thought.memory_hash();
     let report = thought.run_agent(tool, request, settings, env, interrupts, (prompt, said));
     let is_done = report.as_ref().is_ok_and(|report| report.exit == Exit::Done);
@@ -180,11 +180,6 @@ impl Thought {
         let has_printed = !self.written.borrow().all.is_empty();
         text.push_str(&format!("\n\n{}", why.prompt_text(has_printed)));
         text
-    }
-
-    /// The result of memory.js, for the model.
-    fn said(&self, (why, memory): &(Resume, Option<String>)) -> Option<String> {
-        why.result_text(memory.as_deref(), &self.written.borrow().excerpt())
     }
 
     fn run_agent(

@@ -1,6 +1,6 @@
 //! The environment of a call of `nagent-thought`, and the script that it is about.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::ops::scripts::think::read_place;
 use conversation::format::nearest::nearest;
@@ -65,34 +65,7 @@ impl Desk {
 
     /// The script at a place.
     pub(super) fn target(&self, place: String) -> Result<NamedScript, Problem> {
-        let (name, _) = self.home.choose_thought(&place, &self.read(&place)?)?;
+        let (name, _) = self.home.choose_thought(&place, &read_place(&place, &self.env)?.bytes)?;
         Ok(NamedScript { name, place: Some(place) })
-    }
-
-    pub(super) fn read(&self, place: &str) -> Result<Vec<u8>, Problem> {
-        Ok(read_place(place, &self.env)?.bytes)
-    }
-
-    /// The script's place; data alone are not enough.
-    pub(super) fn find_place(&self, script: &str) -> Result<String, Problem> {
-        let target = self.find_script(script)?;
-        target.place.ok_or_else(|| {
-            Problem::failed(format!(
-                "{script}: only the data of this script remain; install it first"
-            ))
-        })
-    }
-
-    /// The folder of a script's data, which must be there.
-    pub(super) fn find_data(&self, script: &str) -> Result<(String, PathBuf), Problem> {
-        let name = self.find_script(script)?.name;
-        let folder = self.home.thought_folder(&name);
-        if fs::exists(&folder) {
-            return Ok((name, folder));
-        }
-        Err(Problem::failed(format!(
-            "{name} has no data yet; {} is made by its first run",
-            folder.display()
-        )))
     }
 }

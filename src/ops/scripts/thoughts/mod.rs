@@ -137,7 +137,14 @@ fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
 
 /// Removes memory.js and the workspace of a script, or all its data.
 pub fn reset(desk: &Desk, script: &str, all: bool) -> Result<Report, Problem> {
-    let (_, folder) = desk.find_data(script)?;
+    let name = desk.find_script(script)?.name;
+    let folder = desk.home.thought_folder(&name);
+    if !fs::exists(&folder) {
+        return Err(Problem::failed(format!(
+            "{name} has no data yet; {} is made by its first run",
+            folder.display()
+        )));
+    }
     if all {
         return move_to_trash(desk, &[folder]);
     }
@@ -146,7 +153,11 @@ pub fn reset(desk: &Desk, script: &str, all: bool) -> Result<Report, Problem> {
 
 /// Prints where the cache of a script is.
 pub fn print_cache(desk: &Desk, script: &str) -> Result<Report, Problem> {
-    let folder = desk.home.cache_folder(&desk.find_place(script)?);
+    // Data alone are not enough.
+    let place = desk.find_script(script)?.place.ok_or_else(|| {
+        Problem::failed(format!("{script}: only the data of this script remain; install it first"))
+    })?;
+    let folder = desk.home.cache_folder(&place);
     Ok(text_report("cache", folder.display().to_string()))
 }
 
