@@ -101,11 +101,12 @@ impl Program {
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let mut text = PlainText::default();
-        let finished = process::run_streaming(self.build_job(ask), interrupts, &mut |bytes| {
-            text.push(bytes, on_arrival);
-            ControlFlow::Continue(())
-        })
-        .map_err(|error| program_error(&self.explain_start(&error.to_string())))?;
+        let finished =
+            process::run_streaming(self.build_job(ask), interrupts, None, &mut |bytes| {
+                text.push(bytes, on_arrival);
+                ControlFlow::Continue(())
+            })
+            .map_err(|error| program_error(&self.explain_start(&error.to_string())))?;
         let exit = self.exit_code(&finished)?;
         Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
     }

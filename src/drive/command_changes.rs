@@ -69,7 +69,7 @@ impl CommandChanges {
                 Some(top) => snapshot::take(&context.root, top),
                 None => bail!("{} is in no git repository", quote_name(&top)),
             });
-            if let (Err(why), true) = (&before, repository.is_some() && log.task.is_empty()) {
+            if let (Err(why), true) = (&before, repository.is_some() && log.facts.task.is_empty()) {
                 note = Some(format!("undo will not take back what commands change here: {why:#}"));
             }
             self.head_log = git::read_head_log(&top, u64::MAX).0;
@@ -96,20 +96,23 @@ impl CommandChanges {
         let mut logged = if is_same { Vec::new() } else { change_log::read_log(&context.root)? };
         let is_begin = |it: &ChangeLogEntry| {
             matches!(it.event, FileEvent::CommandsRan { .. })
-                && (&it.run, &it.conversation) == (&log.run, &log.conversation)
+                && it.facts.run == log.facts.run
+                && it.facts.conversation == log.facts.conversation
         };
         let begun = logged.iter().position(is_begin).unwrap_or(0);
-        let is_other =
-            |it: &ChangeLogEntry| it.run != log.run && Path::new(&it.path).starts_with(&top);
+        let is_other = |it: &ChangeLogEntry| {
+            it.facts.run != log.facts.run && Path::new(&it.path).starts_with(&top)
+        };
         let is_running = |(it, _): &(&ChangeLogEntry, &str)| {
-            let is_own = log.of.contains(&it.conversation);
-            is_other(it) && !is_own && lock::is_held(&context.root, &it.conversation)
+            let conversation = &it.facts.conversation;
+            let is_own = log.facts.of.contains(conversation);
+            is_other(it) && !is_own && lock::is_held(&context.root, conversation)
         };
         let is_alone =
             !logged[begun..].iter().any(is_other) && !list_unknown(&logged).iter().any(is_running);
         let busy = || anyhow!("another run was at work there at the same time");
         let changes = changes.and_then(|it| is_alone.then_some(it).ok_or_else(busy));
-        logged.retain(|it| it.run == log.run);
+        logged.retain(|it| it.facts.run == log.facts.run);
         let begun = logged.iter().position(is_begin).unwrap_or(0);
         let outputs = context.root.outputs_folder();
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));

@@ -206,13 +206,14 @@ impl Commands {
         let outputs = context.root.outputs_folder();
         let mut run = |job: Job| {
             let mut output = context.redactor.capture_output(&outputs, self.room());
-            let finished = process::run_watched(job, context.interrupts, PAUSE, &mut |bytes| {
-                match bytes {
-                    [] => on_output(&output.look()),
-                    bytes => output.append(bytes),
-                }
-                ControlFlow::Continue(())
-            });
+            let finished =
+                process::run_streaming(job, context.interrupts, Some(PAUSE), &mut |bytes| {
+                    match bytes {
+                        [] => on_output(&output.look()),
+                        bytes => output.append(bytes),
+                    }
+                    ControlFlow::Continue(())
+                });
             (finished, output)
         };
         let Some(sandbox) = command.sandbox else {

@@ -130,7 +130,7 @@ impl Runner<'_> {
                 );
                 (self.on_progress)(ProgressEvent::Note(&note));
                 self.children.setup.name.clone_from(&name);
-                self.files.log.conversation.clone_from(&name);
+                self.files.log.facts.conversation.clone_from(&name);
                 self.conversation.append_to_left(&format_block(&fork_block(&name)));
                 blocks.push(Block::new("system").body(note));
             }

@@ -118,24 +118,12 @@ impl LineScanner {
             // The first cut must not depend on how much was read at once.
             sink.advance_to(self.paragraph + self.target);
             // Text that was cut off may no longer be in the view.
-            let from = self.paragraph.max(sink.start());
-            add_lines(sink, from, self.line, level::LINE);
-            if self.line > self.paragraph {
-                sink.add_boundary(self.line, level::LINE);
+            let from = self.paragraph.max(sink.start()).max(sink.view.base);
+            for lf in memchr::memchr_iter(b'\n', sink.view.range(from, self.line)) {
+                sink.add_boundary(from + lf as u64 + 1, level::LINE);
             }
         }
         sink.advance_to(self.at);
-    }
-}
-
-pub(super) fn add_lines(sink: &mut Sink<'_>, from: u64, end: u64, level: u32) {
-    let view = sink.view;
-    let from = from.max(view.base);
-    for lf in memchr::memchr_iter(b'\n', view.range(from, end)) {
-        let at = from + lf as u64 + 1;
-        if at < end {
-            sink.add_boundary(at, level);
-        }
     }
 }
 

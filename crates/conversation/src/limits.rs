@@ -47,11 +47,6 @@ fn time(value: Duration) -> String {
     format!("{} s", value.as_secs_f64())
 }
 
-/// Formats a number of seconds.
-fn seconds(value: u64) -> String {
-    format!("{value} s")
-}
-
 /// The bytes that a result, a prompt or a file may fill at once: at most a quarter of the model's window, where it is
 /// known. A token has about four bytes.
 pub fn bytes_shown(most: usize, window: Option<u64>) -> usize {
@@ -119,7 +114,7 @@ limits! {
         /// Time to connect to a server, and to get its tools
         time MCP_CONNECT: Duration = Duration::from_secs(30), "error";
         /// Seconds of a call, unless `--timeout` says otherwise
-        seconds MCP_CALL: u64 = 300, "error; the server is told to give up";
+        time MCP_CALL: Duration = Duration::from_mins(5), "error; the server is told to give up";
         /// The end of what a server prints on stderr, for the error when it fails
         bytes MCP_STDERR: usize = 4 << 10, "not kept";
         /// `mcp.json`, and `.mcp.json`
@@ -149,7 +144,7 @@ limits! {
         /// JSON Schema of an answer
         bytes SCHEMA: u64 = 4 << 20, "error";
         /// Time of a command that prints a credential
-        seconds KEY_COMMAND_SECONDS: u64 = 60, "error";
+        time KEY_COMMAND: Duration = Duration::from_mins(1), "error";
         /// Time that a server has to list its models, where nothing else says the window
         time WINDOW_PATIENCE: Duration = Duration::from_secs(2), "the window stays unknown";
         /// Body of an error

@@ -92,16 +92,9 @@ fn apply_all(
         out.push_str(&body[at..from]);
         out.push_str(&edit.written.text);
         at = to;
-        let (removed, added) = (edit.written.removed, edit.written.added);
-        changes.push((
-            *index,
-            Change {
-                first_line: edit.lines.start + come - gone + 1,
-                removed,
-                added,
-                how: edit.how,
-            },
-        ));
+        let (removed, added, how) = (edit.written.removed, edit.written.added, edit.how);
+        let first_line = edit.lines.start + come - gone + 1;
+        changes.push((*index, Change { first_line, removed, added, how }));
         gone += removed;
         come += added;
     }

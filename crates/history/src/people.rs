@@ -22,12 +22,8 @@ pub(crate) fn list_people(commits: &[FileCommit]) -> Vec<Person> {
     let mut people: BTreeMap<String, Person> = BTreeMap::new();
     for commit in commits.iter().filter(|commit| commit.kind != CommitKind::Boundary) {
         let key = if commit.email.is_empty() { &commit.name } else { &commit.email };
-        let person = people.entry(key.to_lowercase()).or_insert_with(|| Person {
-            name: commit.name.clone(),
-            email: commit.email.clone(),
-            commits: 0,
-        });
-        person.commits += 1;
+        let new = || Person { name: commit.name.clone(), email: commit.email.clone(), commits: 0 };
+        people.entry(key.to_lowercase()).or_insert_with(new).commits += 1;
     }
     let mut people: Vec<Person> = people.into_values().collect();
     people.sort_by(|a, b| {

@@ -74,10 +74,9 @@ impl Api for Gemini {
             reply.usage = Some(Usage {
                 input: count("promptTokenCount"),
                 cached: count("cachedContentTokenCount"),
-                cache_written: 0,
                 output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
                 reasoning: count("thoughtsTokenCount"),
-                estimated: false,
+                ..Usage::default()
             });
         }
         let feedback = &event["promptFeedback"];

@@ -48,6 +48,7 @@ pub mod sse;
 mod tests;
 
 use self::attachment::{Attachment, Payload};
+use self::catalog::{ReasoningWords, find_model};
 use self::options::ChatOptions;
 use conversation::model::{RequestMessage, Role, estimate};
 
@@ -88,9 +89,11 @@ impl ChatRequest<'_> {
         self.files.iter().map(|file| file.tokens).sum()
     }
 
-    /// Whether the provider should send the model's reasoning.
+    /// Whether the provider should send the model's reasoning: the user wants it, and the model is known to support it.
     fn shows_reasoning(&self) -> bool {
-        self.options.shows_reasoning_of(self.model)
+        let thinks =
+            || find_model(self.model).is_some_and(|it| it.reasoning != ReasoningWords::Unknown);
+        self.options.shows_reasoning && (self.options.reasoning.is_some() || thinks())
     }
 
     /// The messages, each with its texts and files in their order. A file that is not sent is a text.

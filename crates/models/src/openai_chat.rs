@@ -46,7 +46,9 @@ impl Api for ChatCompletions {
         let has_new_limit = official || server.server.is_some_and(|server| server.has_new_limit);
         let (options, streams) = (ask.options, server.streams(ask));
         let role = if official { "developer" } else { "system" };
-        let takes_marks = takes_marks(ask.model, server);
+        // Marks for Anthropic's cache: OpenRouter passes them on, and caches nothing without them.
+        let takes_marks = server.server.is_some_and(|server| server.name == "openrouter")
+            && ask.model.starts_with("anthropic/");
         let marked = ask.marked_messages();
         let system = ask.system.map(|text| {
             if takes_marks && !text.trim().is_empty() {
@@ -153,12 +155,6 @@ impl Api for ChatCompletions {
             false => FileRules { documents: &[], ..rules },
         }
     }
-}
-
-/// Whether marks for Anthropic's cache have an effect: OpenRouter passes them on, and caches nothing without them.
-fn takes_marks(model: &str, server: &Endpoint) -> bool {
-    server.server.is_some_and(|server| server.name == "openrouter")
-        && model.starts_with("anthropic/")
 }
 
 /// Writes the form of the reply. An unknown server may refuse the key, so it only gets the form in words.

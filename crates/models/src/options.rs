@@ -154,18 +154,6 @@ pub struct ChatOptions {
 }
 
 impl ChatOptions {
-    /// No options.
-    pub const NONE: Self = Self {
-        reasoning: None,
-        shows_reasoning: false,
-        temperature: None,
-        seed: None,
-        service_tier: None,
-        schema: None,
-        is_whole: false,
-        grammar: None,
-    };
-
     /// Leaves out a part that a server refused. Returns whether it was there.
     pub fn leave_out(&mut self, part: RefusedPart) -> bool {
         match part {
@@ -180,15 +168,6 @@ impl ChatOptions {
         let known = || find_model(model).map(|model| model.reasoning);
         self.reasoning
             .filter(|it| *it != Reasoning::Off || known() != Some(ReasoningWords::Unknown))
-    }
-
-    /// Whether the provider should send the model's reasoning: the user wants it, and the model is known to support it.
-    pub(super) fn shows_reasoning_of(&self, model: &str) -> bool {
-        let thinks = || {
-            let known = find_model(model).map(|model| model.reasoning);
-            known.is_some_and(|known| known != ReasoningWords::Unknown)
-        };
-        self.shows_reasoning && (self.reasoning.is_some() || thinks())
     }
 }
 

@@ -119,11 +119,6 @@ const fn default_row(provider: Provider) -> ProviderRow {
     ProviderRow { provider, name: "replay", aliases: &[], credentials: &[], model: None, backend }
 }
 
-fn names() -> String {
-    let servers = SERVERS.iter().map(|server| server.name);
-    TABLE.iter().map(|row| row.name).chain(servers).collect::<Vec<_>>().join(", ")
-}
-
 impl Provider {
     /// All providers, in the order of the automatic search.
     pub fn iter() -> impl Iterator<Item = Self> {
@@ -140,14 +135,12 @@ impl Provider {
             TABLE.iter().find(|row| row.name == wanted || row.aliases.contains(&wanted.as_str()));
         row.map(|row| row.provider).ok_or_else(|| {
             let known = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
-            let known = known.chain(SERVERS.iter().map(|server| server.name));
-            let near = nearest(&wanted, known).map(|near| format!(": did you mean {near}?"));
+            let servers = || SERVERS.iter().map(|server| server.name);
+            let near = nearest(&wanted, known.chain(servers()));
+            let near = near.map_or_else(String::new, |near| format!(": did you mean {near}?"));
+            let names = TABLE.iter().map(|row| row.name).chain(servers()).collect::<Vec<_>>();
             let name: String = name.trim().chars().take(60).collect();
-            format!(
-                "no provider is named \"{name}\"; there are {}{}",
-                names(),
-                near.unwrap_or_default()
-            )
+            format!("no provider is named \"{name}\"; there are {}{near}", names.join(", "))
         })
     }
 

@@ -5,21 +5,13 @@
 //! turns are left out. The text is untrusted: it is sent between marks made from its own hash.
 
 use super::summary_cache::Summary;
-use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
+use super::summary_plan::{self as plan, RequestSizes, SummaryKind, TextPart, WordLimit};
 use super::summary_queue::{PartedText, ShowProgress, SummaryQueue};
 use conversation::format::file::{Piece, parse};
 use conversation::problem::Problem;
 use edits::diff::lines::count_line_feeds;
 
 const LEFT_OUT: [&str; 3] = ["initial_context", "context-update", "nagent-turn-status"];
-
-/// Blocks of a conversation that make up one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ConversationPart {
-    text: String,
-    first_line: u64,
-    last_line: u64,
-}
 
 /// Summarizes a conversation with this text and these blocks. `progress` gets the number of finished parts and of all.
 pub fn summarize_conversation(
@@ -55,7 +47,6 @@ pub fn write_checkpoint(
     // The measured size of a token in this conversation is better than the general estimate of three bytes.
     #[expect(
         clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "it is an estimate"
     )]
@@ -71,7 +62,7 @@ fn summarize_parts(
     name: &str,
     (kind, limit): (SummaryKind, WordLimit),
     sizes: RequestSizes,
-    parts: &[ConversationPart],
+    parts: &[TextPart<'_>],
     progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
     let whole = PartedText {
@@ -79,15 +70,15 @@ fn summarize_parts(
         limit,
         name,
         parts: parts.iter().map(|part| (part.first_line, part.last_line)).collect(),
-        read: &|at| Ok(parts[at].text.clone()),
+        read: &|at| Ok(parts[at].text.to_string()),
         sizes,
     };
     queue.summarize_parts(&whole, progress).1
 }
 
 /// Groups neighbouring blocks, as many as fit into `max_bytes`; a larger block is cut.
-fn cut_conversation(text: &str, pieces: &[Piece], max_bytes: u64) -> Vec<ConversationPart> {
-    let mut parts: Vec<ConversationPart> = Vec::new();
+fn cut_conversation<'t>(text: &'t str, pieces: &[Piece], max_bytes: u64) -> Vec<TextPart<'t>> {
+    let mut parts: Vec<TextPart<'_>> = Vec::new();
     let (mut line, mut at) = (1, 0);
     for piece in pieces {
         line += count_line_feeds(&text.as_bytes()[at..piece.span.start]);
@@ -98,15 +89,11 @@ fn cut_conversation(text: &str, pieces: &[Piece], max_bytes: u64) -> Vec<Convers
         for part in plan::cut_text(&text[piece.span.clone()], line, max_bytes) {
             match parts.last_mut() {
                 Some(before) if (before.text.len() + part.text.len() + 2) as u64 <= max_bytes => {
-                    before.text.push_str("\n\n");
-                    before.text.push_str(part.text);
+                    before.text.to_mut().push_str("\n\n");
+                    before.text.to_mut().push_str(&part.text);
                     before.last_line = part.last_line;
                 }
-                _ => parts.push(ConversationPart {
-                    text: part.text.to_owned(),
-                    first_line: part.first_line,
-                    last_line: part.last_line,
-                }),
+                _ => parts.push(part),
             }
         }
     }
@@ -120,7 +107,7 @@ mod tests {
     use super::*;
     use conversation::format::file::parse;
 
-    fn check(text: &str, most: u64) -> Vec<ConversationPart> {
+    fn check(text: &str, most: u64) -> Vec<TextPart<'_>> {
         let parsed = parse(text);
         assert_eq!(parsed.trouble, None);
         let parts = cut_conversation(text, &parsed.pieces, most);

@@ -8,13 +8,15 @@ use code::view::View;
 const CHUNK: usize = 256 * 1024;
 
 pub(super) struct ReadWindow {
-    file: File,
+    /// The file, positioned at the end of the view.
+    pub(super) file: File,
     bytes: Vec<u8>,
     /// The start of the needed part in `bytes`.
     head: usize,
     /// Its start in the file.
     base: u64,
-    at_end: bool,
+    /// Whether the whole file has been read.
+    pub(super) at_end: bool,
 }
 
 impl ReadWindow {
@@ -24,10 +26,6 @@ impl ReadWindow {
 
     pub(super) fn current_view(&self) -> View<'_> {
         View { base: self.base, bytes: &self.bytes[self.head..] }
-    }
-
-    pub(super) fn at_end(&self) -> bool {
-        self.at_end
     }
 
     /// Reads and returns the next chunk; an empty one at the end.
@@ -61,11 +59,6 @@ impl ReadWindow {
         self.head += dropped;
         self.base += dropped as u64;
     }
-
-    /// The file, positioned at the end of the view.
-    pub(super) fn source_file(&self) -> &File {
-        &self.file
-    }
 }
 
 #[cfg(test)]
@@ -80,7 +73,7 @@ mod tests {
         file.write_all(&all).unwrap();
         file.rewind().unwrap();
         let mut window = ReadWindow::new(file);
-        while !window.at_end() {
+        while !window.at_end {
             window.read_chunk().unwrap();
             let view = window.current_view();
             let (from, to) =

@@ -200,7 +200,7 @@ struct Splitter<'a, 'h> {
 impl Splitter<'_, '_> {
     /// Reads the source to its end and writes its segments. Returns its type.
     fn split_source(&mut self, name: &str) -> Result<Language, Problem> {
-        let stamp = FileStamp::of_open(self.window.source_file());
+        let stamp = FileStamp::of_open(&self.window.file);
         self.read_until(HEAD)?;
         let detected = language::detect(name, self.window.current_view().bytes);
         if let Some(note) = detected.note {
@@ -216,7 +216,7 @@ impl Splitter<'_, '_> {
         cutter.finish(self.window.current_view(), &mut settled);
         self.write_segments(&mut settled)?;
         let bytes = self.window.current_view().end_offset();
-        let now = FileStamp::of_open(self.window.source_file());
+        let now = FileStamp::of_open(&self.window.file);
         if bytes != self.size || now != stamp || FileStamp::of_path(self.request.source) != stamp {
             return Err(self.source_changed());
         }
@@ -245,7 +245,7 @@ impl Splitter<'_, '_> {
                 is_late |= watch.elapsed() > longest;
                 is_late || (self.hooks.stop)()
             };
-            let is_done = cutter.read_view(view, self.window.at_end(), &mut stop, &mut settled);
+            let is_done = cutter.read_view(view, self.window.at_end, &mut stop, &mut settled);
             self.write_segments(&mut settled)?;
             late += usize::from(is_late);
             if late >= MAX_LATE {
@@ -260,7 +260,7 @@ impl Splitter<'_, '_> {
 
     /// Reads up to an offset of the source, and hashes these bytes.
     fn read_until(&mut self, goal: u64) -> Result<(), Problem> {
-        while !self.window.at_end() && self.window.current_view().end_offset() < goal {
+        while !self.window.at_end && self.window.current_view().end_offset() < goal {
             self.check_stop()?;
             let source = self.request.source;
             let chunk = self.window.read_chunk().map_err(|error| failure("read", source, error))?;

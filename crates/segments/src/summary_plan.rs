@@ -3,6 +3,8 @@
 //! A small file is one request. A large one is a request for each segment, and then one that joins their summaries.
 //! That has at most [`RequestSizes::small`] bytes of summaries: if there are many, each has an equal share.
 
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 
 use conversation::compact::notice::{is_checkpoint, missing_sections};
@@ -212,10 +214,10 @@ pub fn paragraph(lines: (u64, u64), summary: &str, most: u64) -> String {
 }
 
 /// A part of a text, and its lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextPart<'t> {
     /// The text.
-    pub text: &'t str,
+    pub text: Cow<'t, str>,
     /// Its first line.
     pub first_line: u64,
     /// Its last line.
@@ -235,7 +237,7 @@ pub fn cut_text(mut text: &str, mut line: u64, most: u64) -> Vec<TextPart<'_>> {
         }
         let (part, rest) = text.split_at(end);
         let last_line = line + count_line_feeds(part.trim_end_matches('\n').as_bytes());
-        parts.push(TextPart { text: part, first_line: line, last_line });
+        parts.push(TextPart { text: part.into(), first_line: line, last_line });
         line += count_line_feeds(part.as_bytes());
         text = rest;
     }
@@ -324,7 +326,7 @@ mod tests {
         let check = |text: &str, most, expect: &[(&str, u64, u64)]| {
             let parts = cut_text(text, 1, most);
             let parts: Vec<_> =
-                parts.iter().map(|part| (part.text, part.first_line, part.last_line)).collect();
+                parts.iter().map(|part| (&*part.text, part.first_line, part.last_line)).collect();
             assert_eq!(parts, expect);
         };
         check("", 8, &[]);
@@ -338,7 +340,7 @@ mod tests {
         fn parts_are_all_of_it(text: String, most in 8u64..40) {
             let parts = cut_text(&text, 1, most);
             prop_assert!(parts.iter().all(|part| !part.text.is_empty() && part.text.len() as u64 <= most));
-            prop_assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text);
+            prop_assert_eq!(parts.iter().map(|part| &*part.text).collect::<String>(), text);
         }
 
         #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::fs;
 use super::root::Root;
 use conversation::limits;
-use conversation::memory::changes::{self, ChangeLogEntry, FileEvent};
+use conversation::memory::changes::{self, ChangeLogEntry, FileEvent, RunFacts};
 
 /// The name of the lock of undo. No conversation can have it.
 pub const LOCK: &str = "changes.json";
@@ -27,42 +27,19 @@ pub struct StartedBy {
 /// Writes the log of changes for one run, with the facts that its entries have in common.
 #[derive(Debug, Clone)]
 pub struct ChangeLog {
-    root: Root,
-    /// Identifies the run; its children have the same.
-    pub run: String,
-    /// When it got its prompt.
-    pub at: String,
-    /// Its conversation.
-    pub conversation: String,
-    /// Names under which undo finds the run.
-    pub of: Vec<String>,
-    /// The folder that it was started in.
-    pub folder: String,
-    /// The first line of its prompt.
-    pub prompt: String,
-    /// The task of the run that started it; empty if none did.
-    pub task: String,
+    /// The root folder, which has the log.
+    pub root: Root,
+    /// The run; until it gets its prompt, without the time and the prompt.
+    pub facts: RunFacts,
 }
 
 impl ChangeLog {
-    /// The log of a run that has no prompt yet.
-    pub fn new(
-        root: Root,
-        run: String,
-        conversation: String,
-        of: Vec<String>,
-        folder: String,
-    ) -> Self {
-        let (at, prompt, task) = Default::default();
-        Self { root, run, at, conversation, of, folder, prompt, task }
-    }
-
     /// The value of `NAGENT_RUN` for runs that this one starts now.
     pub fn started_by(&self) -> String {
-        let shell = self.of.first().cloned().unwrap_or_default();
-        let task = if self.task.is_empty() { &self.prompt } else { &self.task };
-        let (run, task) = (self.run.clone(), task.clone());
-        let started_by = StartedBy { run, shell, task };
+        let RunFacts { run, of, prompt, task, .. } = &self.facts;
+        let shell = of.first().cloned().unwrap_or_default();
+        let task = if task.is_empty() { prompt.clone() } else { task.clone() };
+        let started_by = StartedBy { run: run.clone(), shell, task };
         serde_json::to_string(&started_by).unwrap_or_default()
     }
 
@@ -86,17 +63,8 @@ impl ChangeLog {
         if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
             return Ok(());
         }
-        let entry = ChangeLogEntry {
-            run: self.run.clone(),
-            at: self.at.clone(),
-            conversation: self.conversation.clone(),
-            of: self.of.clone(),
-            folder: self.folder.clone(),
-            prompt: self.prompt.clone(),
-            task: self.task.clone(),
-            path: path.display().to_string(),
-            event,
-        };
+        let (facts, path) = (self.facts.clone(), path.display().to_string());
+        let entry = ChangeLogEntry { facts, path, event };
         let line = serde_json::to_string(&entry).context("cannot write an entry")?;
         // If a crash cut off the last line, the first line feed ends it.
         append(&self.root.change_log_path(), &format!("\n{line}\n"))

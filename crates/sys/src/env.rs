@@ -244,8 +244,8 @@ impl Env {
 
 /// The number of a process with its start time: a later process may have the same number.
 fn identify(pid: String) -> String {
-    let time = start_time(&pid).map(|time| format!("-{time}"));
-    pid + &time.unwrap_or_default()
+    let stat = read_stat(&pid).unwrap_or_default();
+    field(&stat, 22).map(|time| format!("{pid}-{time}")).unwrap_or(pid)
 }
 
 /// Adds `set` to the variables for a process that is started, and removes the name of this run's conversation.
@@ -326,12 +326,7 @@ fn shell_process(stat: &str) -> Option<String> {
     Some(if has_leader { session } else { parent }.to_owned())
 }
 
-/// The start time of a process, in the kernel's ticks since boot.
-fn start_time(pid: &str) -> Option<String> {
-    field(&read_stat(pid)?, 22).map(str::to_owned)
-}
-
-/// The [`start_time`] of a process; `None` for a zombie, which is still listed.
+/// The start time of a process, in the kernel's ticks since boot; `None` for a zombie, which is still listed.
 pub(super) fn start_time_if_alive(pid: &str) -> Option<String> {
     let stat = read_stat(pid)?;
     let has_ended = matches!(field(&stat, 3), Some("Z" | "X"));

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -21,6 +21,7 @@ use signal_hook::{flag, low_level};
 
 use super::env::Env;
 use super::interrupt::Interrupts;
+use super::lock::lock_mutex;
 use super::terminal;
 use conversation::exit::Signal;
 use conversation::limits::SIGNAL_PATIENCE;
@@ -93,7 +94,7 @@ impl Foreground {
     }
 
     fn spawn(&self, command: &mut Command) -> Result<Child> {
-        let mut running = self.shared.lock_child();
+        let mut running = lock_mutex(&self.shared.running);
         let child = command.spawn().with_context(|| {
             let name = Path::new(command.get_program()).display();
             format!("cannot start {name}")
@@ -104,7 +105,7 @@ impl Foreground {
 
     fn wait_for_child(&self, child: Child) -> Result<Output> {
         let output = child.wait_with_output();
-        *self.shared.lock_child() = None;
+        *lock_mutex(&self.shared.running) = None;
         self.shared.ended.notify_all();
         // From here on, the modes of the terminal must not change.
         while self.shared.is_ending.load(Ordering::SeqCst) {
@@ -156,14 +157,10 @@ fn command(words: &[OsString], env: &Env) -> Command {
 }
 
 impl Shared {
-    fn lock_child(&self) -> MutexGuard<'_, Option<Pid>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends the session, after the process that runs in it.
     fn end_session(&self, signal: Signal) -> ! {
         self.is_ending.store(true, Ordering::SeqCst);
-        let running = self.lock_child();
+        let running = lock_mutex(&self.running);
         if let Some(pid) = *running {
             let number = match signal {
                 Signal::Hup => rustix::process::Signal::HUP,

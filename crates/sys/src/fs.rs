@@ -192,11 +192,11 @@ pub fn open_to_append(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Renames a file within the toolkit's root, durably. The new name must be free.
+/// Renames a file or folder within the toolkit's root, durably. The new name must be free.
 pub fn rename_file(from: &Path, to: &Path) -> Result<()> {
     let here = rustix::fs::CWD;
     rename_to_free_name(here, from.as_os_str(), here, to.as_os_str())
-        .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
+        .with_context(|| format!("cannot move {} to {}", from.display(), to.display()))?;
     sync_folder(parent_folder(to))
 }
 

@@ -1,8 +1,7 @@
 //! A credential that a command prints: a token of a cloud's own program, which lives for an hour or so.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use super::env::Env;
 use super::http::RequestError;
@@ -14,17 +13,15 @@ use conversation::model::{ApiError, ErrorKind};
 
 /// The command that prints the credential.
 pub struct KeyCommand {
-    words: Vec<String>,
-    env: Env,
-    folder: PathBuf,
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// The whole environment, which it may need to sign in.
+    pub env: Env,
+    /// The folder that it runs in.
+    pub folder: PathBuf,
 }
 
 impl KeyCommand {
-    /// A command that runs in `folder`, with the whole environment, which it may need to sign in.
-    pub fn new(words: Vec<String>, env: &Env, folder: &Path) -> Self {
-        Self { words, env: env.clone(), folder: folder.to_owned() }
-    }
-
     /// Runs it, and returns what it prints on stdout, without blanks around it.
     pub fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
         let name = self.words.first().map_or("", String::as_str);
@@ -40,7 +37,7 @@ impl KeyCommand {
         }
         let mut job = Job::new(argv, self.folder.clone(), self.env.for_children(&[]));
         job.output = Output::Separate;
-        job.timeout = Some(Duration::from_secs(limits::KEY_COMMAND_SECONDS));
+        job.timeout = Some(limits::KEY_COMMAND);
         let finished = process::run(job, interrupts)
             .map_err(|error| failed(format!("does not start: {error}")))?;
         let stderr = String::from_utf8_lossy(&finished.stderr).into_owned();

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result, ensure};
 use rustyline::completion::Completer;
@@ -22,6 +22,7 @@ use rustyline::{
 };
 
 use super::interrupt::Interrupts;
+use super::lock::lock_mutex;
 use super::{fs, stdin};
 use conversation::format::harmless::is_hidden;
 use conversation::limits;
@@ -105,7 +106,7 @@ impl LineEditor {
             Ok(text) => Ok(Typed::Text(text)),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(ReadlineError::Interrupted) => {
-                let text = self.to_edit.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let text = lock_mutex(&self.to_edit).take();
                 Ok(text.map_or(Typed::Interrupt, Typed::ToEdit))
             }
             // The terminal is gone.
@@ -148,7 +149,7 @@ struct EditOutside(Arc<Mutex<Option<String>>>);
 
 impl ConditionalEventHandler for EditOutside {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.line().to_owned());
+        *lock_mutex(&self.0) = Some(context.line().to_owned());
         Some(Cmd::Interrupt)
     }
 }

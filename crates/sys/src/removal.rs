@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::durable::{rename_to_free_name, sync_folder};
-use super::fs::{create_private_folder, modified_time};
+use super::fs::{create_private_folder, modified_time, rename_file};
 use super::lock::{LockMode, try_lock};
 use super::root::Root;
 use super::temp_files::is_temp_name;
@@ -93,14 +93,11 @@ pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
     let trash = root.trash_folder();
     create_private_folder(&trash)?;
     let place = free_place(&trash, name);
-    move_file(&root.conversation(name), &place)?;
+    rename_file(&root.conversation(name), &place)?;
     for beside in root.companion_folders(name).iter().filter(|beside| beside.exists()) {
-        let mut moved = place.clone().into_os_string();
-        moved.push(".");
-        moved.push(beside.extension().unwrap_or_default());
-        move_file(beside, Path::new(&moved))?;
+        let ending = beside.extension().unwrap_or_default();
+        rename_file(beside, &place.with_added_extension(ending))?;
     }
-    sync_folder(&trash)?;
     sync_folder(&root.conversations())?;
     Ok(place)
 }
@@ -110,12 +107,6 @@ pub(super) fn free_place(folder: &Path, name: &str) -> PathBuf {
     let place = folder.join(name);
     let is_taken = fs::symlink_metadata(&place).is_ok();
     if is_taken { folder.join(format!("{name}-{}", uuid::Uuid::new_v4())) } else { place }
-}
-
-fn move_file(from: &Path, to: &Path) -> Result<()> {
-    let here = rustix::fs::CWD;
-    rename_to_free_name(here, from.as_os_str(), here, to.as_os_str())
-        .with_context(|| format!("cannot move {} to {}", from.display(), to.display()))
 }
 
 /// Removes a file, or a folder with everything in it. It is not an error if it does not exist.

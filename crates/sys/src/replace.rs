@@ -69,7 +69,7 @@ pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
 
 /// The content of a file that is to be edited, at most 64 MiB.
 pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
-    let size = opened.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0));
+    let size = opened.bytes();
     let most = if size > limits::EDITED_FILE { 0 } else { EDITED_FILE + 1 };
     let bytes = read_bytes(opened, most)?
         .ok_or_else(|| FileError::missing_at(&opened.path, &opened.path))?;
@@ -92,17 +92,31 @@ pub type KeepPrevious<'a> = &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathB
 /// `keep_previous` gets the old file, at its start, and returns the path of the stored content; if it fails, nothing is
 /// written. Mode, owner and extended attributes are kept; a new file gets the mode that the umask allows. The file must
 /// still be the one that was opened, unchanged since then. When this returns, the content is durable.
+///
+/// Two files are written in place: the conversation's own file if it has several hard links, and one whose owner cannot be
+/// given to a new file.
 pub fn replace_file(
-    opened: Opened,
+    mut opened: Opened,
     bytes: &[u8],
     keep_previous: KeepPrevious<'_>,
 ) -> Result<Replacement, FileError> {
-    let mut content = Content { write: &mut |file| file.write_all(bytes), keep_previous };
-    let (path, created, parted) =
-        (opened.path.clone(), opened.old.is_none(), opened.count_other_links());
-    let previous = write_content(opened, &mut content)?;
-    let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
-    Ok(Replacement { path, bytes, lines, created, previous, parted })
+    let (created, parted) = (opened.old.is_none(), opened.count_other_links());
+    opened.create_folders()?;
+    let is_in_place = opened.is_target && opened.is_linked();
+    let previous = keep_old(&mut opened, keep_previous)?;
+    check_unchanged(&opened)?;
+    if is_in_place || !write_new_file(&opened, bytes)? {
+        if !is_in_place && opened.is_linked() {
+            let problem = format!(
+                "{} has several hard links and another owner, so it can be neither replaced nor written in place",
+                quote_name(&opened.path)
+            );
+            return Err(FileError::new(problem, "write to another file"));
+        }
+        write_in_place(&opened, |file| file.write_all(bytes), previous.as_deref())?;
+    }
+    let (size, lines) = (bytes.len() as u64, count_lines(bytes));
+    Ok(Replacement { path: opened.path, bytes: size, lines, created, previous, parted })
 }
 
 /// Removes the file after its content was stored, and returns the path of the copy. The file must still be the one that
@@ -119,36 +133,6 @@ pub fn remove_file(
     rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
         .map_err(|errno| FileError::from_io("remove", &opened.path, errno))?;
     sync_folder(&opened)?;
-    Ok(previous)
-}
-
-/// The new content of a file.
-struct Content<'a> {
-    /// Writes all of it to a file that is positioned at its start. Called once.
-    write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
-    keep_previous: KeepPrevious<'a>,
-}
-
-/// Writes the content, and returns the path of the stored previous content. Two files are written in place: the
-/// conversation's own file if it has several hard links, and one whose owner cannot be given to a new file.
-fn write_content(
-    mut opened: Opened,
-    content: &mut Content<'_>,
-) -> Result<Option<PathBuf>, FileError> {
-    opened.create_folders()?;
-    let is_in_place = opened.is_target && opened.is_linked();
-    let previous = keep_old(&mut opened, content.keep_previous)?;
-    check_unchanged(&opened)?;
-    if is_in_place || !write_new_file(&opened, content)? {
-        if !is_in_place && opened.is_linked() {
-            let problem = format!(
-                "{} has several hard links and another owner, so it can be neither replaced nor written in place",
-                quote_name(&opened.path)
-            );
-            return Err(FileError::new(problem, "write to another file"));
-        }
-        write_in_place(&opened, content, previous.as_deref())?;
-    }
     Ok(previous)
 }
 
@@ -186,7 +170,7 @@ fn is_unchanged(old: &Stat, now: &Stat) -> bool {
 /// Overwrites the file itself. The error of a partial write has the path of its `previous` content.
 fn write_in_place(
     opened: &Opened,
-    content: &mut Content<'_>,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
     previous: Option<&Path>,
 ) -> Result<(), FileError> {
     let failed = |errno: Errno| FileError::from_io("write", &opened.path, errno);
@@ -199,7 +183,7 @@ fn write_in_place(
     }
     let mut file = File::from(file);
     // Cut the file to its length last: until then, an interrupted write has not shortened it.
-    (content.write)(&mut file)
+    write(&mut file)
         .and_then(|()| file.stream_position())
         .and_then(|end| file.set_len(end))
         .and_then(|()| sync_file(&file))
@@ -218,14 +202,14 @@ fn write_in_place(
 }
 
 /// Writes a new file and renames it. False where the owner cannot be given to a new file.
-fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, FileError> {
+fn write_new_file(opened: &Opened, bytes: &[u8]) -> Result<bool, FileError> {
     let failed = |error: std::io::Error| FileError::from_io("write beside", &opened.path, error);
     // Nobody else reads it before it has the old file's mode; for a new file the kernel applies the umask.
     let new = if opened.executable { 0o777 } else { 0o666 };
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { new });
     let dir = opened.dir.try_clone().map_err(failed)?;
     let mut new = TempFile::create_in(dir, mode).map_err(failed)?;
-    if !fill_new_file(opened, new.file_mut(), content)? {
+    if !fill_new_file(opened, new.file_mut(), bytes)? {
         return Ok(false);
     }
     check_unchanged(opened)?;
@@ -239,11 +223,7 @@ fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Fi
 }
 
 /// Writes the content, the owner and the mode. False where the owner cannot be given to a new file.
-fn fill_new_file(
-    opened: &Opened,
-    file: &mut File,
-    content: &mut Content<'_>,
-) -> Result<bool, FileError> {
+fn fill_new_file(opened: &Opened, file: &mut File, bytes: &[u8]) -> Result<bool, FileError> {
     let failed = |error: std::io::Error| FileError::from_io("write", &opened.path, error);
     if let Some((old_file, old)) = &opened.old {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
@@ -263,7 +243,7 @@ fn fill_new_file(
         }
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
-    (content.write)(file).and_then(|()| sync_file(file)).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| sync_file(file)).map_err(failed)?;
     Ok(true)
 }
 

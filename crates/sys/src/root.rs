@@ -16,13 +16,6 @@ pub struct Root {
     pub folder: PathBuf,
 }
 
-/// The path of a companion of a conversation: its own path with one of these endings.
-pub fn beside_path(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
-}
-
 /// Suffixes of a conversation's companion files; no name of a conversation may end with them.
 const RESERVED: [&str; 5] = [".invalid", ".messages", ".run", ".locks", ".json"];
 

@@ -9,7 +9,6 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -52,19 +51,13 @@ pub enum Liveness {
 impl Process {
     /// This process.
     pub(crate) fn current() -> Self {
-        static OWN: OnceLock<Process> = OnceLock::new();
-        let read = || {
-            let namespace = std::fs::read_link("/proc/self/ns/pid");
-            Self {
-                host: env::host_name(),
-                pid: std::process::id(),
-                ticks: env::start_time_if_alive("self").unwrap_or_default(),
-                namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
-            }
-        };
-        let own = OWN.get_or_init(read);
-        // After a fork the cached value is the parent's.
-        if own.pid == std::process::id() { own.clone() } else { read() }
+        let namespace = std::fs::read_link("/proc/self/ns/pid");
+        Self {
+            host: env::host_name(),
+            pid: std::process::id(),
+            ticks: env::start_time_if_alive("self").unwrap_or_default(),
+            namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
+        }
     }
 
     /// Checks whether it is still running.

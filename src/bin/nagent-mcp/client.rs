@@ -326,7 +326,7 @@ async fn reach(
         let (env, folder) = find_world(definition)?;
         let run = move || -> Result<String, Problem> {
             let interrupts = Interrupts::without_handlers()?;
-            Ok(KeyCommand::new(words, &env, &folder).fetch_key(&interrupts)?)
+            Ok(KeyCommand { words, env, folder }.fetch_key(&interrupts)?)
         };
         let key = spawn_blocking(run).await.map_err(|error| Problem::failed(error.to_string()))?;
         config = config.auth_header(key?);

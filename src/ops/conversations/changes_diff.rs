@@ -15,7 +15,7 @@ use sys::root::Root;
 pub(crate) fn diff_changes(root: &Root, name: &str) -> Result<Vec<(PathBuf, DiffText)>, Problem> {
     let mut changes = list_changes(&read_log(root)?);
     // The first name is that of the shell.
-    changes.retain(|change| change.of.iter().skip(1).any(|of| of == name));
+    changes.retain(|change| change.facts.of.iter().skip(1).any(|of| of == name));
     let mut diffs: Vec<(PathBuf, DiffText)> = Vec::new();
     for first in &changes {
         let path = Path::new(&first.path);

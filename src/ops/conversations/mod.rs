@@ -145,7 +145,7 @@ impl Catalog {
             }
         };
         // The next run moves aside the torn end that a crash has left.
-        let is_after_crash = fs::exists(&root::beside_path(&path, ".run"));
+        let is_after_crash = fs::exists(&path.with_added_extension("run"));
         let bad_byte = if is_after_crash { None } else { find_bad_byte(&bytes) };
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());

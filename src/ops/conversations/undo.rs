@@ -23,7 +23,7 @@ use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{
-    ChangeLogEntry, FileEvent, RunFileChange, list_changes, list_unknown, undone_ids,
+    ChangeLogEntry, FileEvent, RunFacts, RunFileChange, list_changes, list_unknown, undone_ids,
 };
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
@@ -75,17 +75,16 @@ pub(crate) fn start_log(call: &Call<'_>, conversation: &str) -> ChangeLog {
     of.push(conversation.to_owned());
     let folder =
         call.env.current_folder().map_or_else(|_| String::new(), |it| it.display().to_string());
-    let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of, folder);
-    log.task = task;
-    log
+    let conversation = conversation.to_owned();
+    let facts = RunFacts { run, conversation, of, folder, task, ..RunFacts::default() };
+    ChangeLog { root: call.root().clone(), facts }
 }
 
 /// Undoes the writes of the last runs of the conversation that is named, or, without a name, of the last ones that were
 /// started from this shell in this folder or its repository.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     let scope = UndoScope::of(call)?;
-    let is_meant =
-        |it: &RunFileChange| scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
+    let is_meant = |it: &RunFileChange| scope.includes(&it.facts, &it.path);
     undo_last(call, args, &is_meant, &scope.describe())
 }
 
@@ -104,7 +103,8 @@ impl<'a> UndoScope<'a> {
         Ok(Self { name: &call.name, here })
     }
 
-    fn includes(&self, conversation: &str, of: &[String], folder: &str, path: &str) -> bool {
+    fn includes(&self, run: &RunFacts, path: &str) -> bool {
+        let RunFacts { conversation, of, folder, .. } = run;
         match &self.here {
             // The first name is that of the shell.
             None => conversation == self.name || of.iter().skip(1).any(|it| it == self.name),
@@ -129,7 +129,7 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     let (call, name) = (&*call, path.display().to_string());
     // One that was moved has its changes under its old path, where they are refused.
     let is_meant = |change: &RunFileChange| {
-        change.path == name || change.conversation == call.name && change.executable.is_none()
+        change.path == name || change.facts.conversation == call.name && change.executable.is_none()
     };
     let report = undo_last(call, args, &is_meant, &quote_name(&path))?;
     if !args.list {
@@ -156,8 +156,8 @@ fn undo_last(
         changes.retain(is_meant);
         let mut runs: Vec<String> = Vec::new();
         for change in &changes {
-            if !runs.contains(&change.run) {
-                runs.push(change.run.clone());
+            if !runs.contains(&change.facts.run) {
+                runs.push(change.facts.run.clone());
             }
         }
         Ok((changes, runs))
@@ -187,7 +187,7 @@ fn undo_last(
                 runs.len()
             )));
         };
-        changes.retain(|change| chosen.contains(&change.run));
+        changes.retain(|change| chosen.contains(&change.facts.run));
         Ok(changes)
     };
     let found = choose()?;
@@ -202,11 +202,11 @@ fn undo_last(
 pub(crate) fn undo_removed(call: &Call<'_>, runs: &[&str]) -> Result<Report, Problem> {
     let _lock = lock::lock_index(call.root(), change_log::LOCK, &call.interrupts)?;
     let mut changes = read_newest_first(call.root())?;
-    changes.retain(|change| runs.contains(&change.run.as_str()));
+    changes.retain(|change| runs.contains(&change.facts.run.as_str()));
     // A copy of a conversation has the runs of the original.
-    let is_own = |it: &&RunFileChange| it.of.contains(&call.name) || it.conversation == call.name;
-    if let Some(other) = changes.iter().find(|it| !is_own(it)) {
-        let (path, name) = (quote_name(Path::new(&other.path)), &other.conversation);
+    let is_own = |it: &RunFacts| it.of.contains(&call.name) || it.conversation == call.name;
+    if let Some(other) = changes.iter().find(|it| !is_own(&it.facts)) {
+        let (path, name) = (quote_name(Path::new(&other.path)), &other.facts.conversation);
         return Err(Problem::failed(format!(
             "nothing was undone: {path} was written by a run of conversation {name}; nagent -c {name} --undo takes that \
              back, and without --files only the conversation is rewound"
@@ -229,13 +229,13 @@ fn describe_unknown(
 ) -> Result<(Vec<String>, ChangedFiles), Problem> {
     let log = change_log::read_log(call.root())?;
     let changes = || undone.iter().flat_map(|plan| &plan.changes);
-    let (oldest, scope) = (changes().map(|change| &change.at).min(), UndoScope::of(call)?);
+    let (oldest, scope) = (changes().map(|change| &change.facts.at).min(), UndoScope::of(call)?);
     let is_about = |it: &ChangeLogEntry| {
-        let is_later = oldest.is_none_or(|oldest| it.at >= *oldest);
+        let is_later = oldest.is_none_or(|oldest| it.facts.at >= *oldest);
         // Of a run that was undone before, it was said then.
-        let was_undone = undone_ids(&log).any(|id| id.starts_with(&it.run));
-        let is_new = !was_undone || changes().any(|change| change.run == it.run);
-        let is_meant = || scope.includes(&it.conversation, &it.of, &it.folder, &it.path);
+        let was_undone = undone_ids(&log).any(|id| id.starts_with(&it.facts.run));
+        let is_new = !was_undone || changes().any(|change| change.facts.run == it.facts.run);
+        let is_meant = || scope.includes(&it.facts, &it.path);
         is_later && is_new && call.which.file_edit.is_none() && is_meant()
     };
     let describe = |(_, why)| format!("not all that commands did is taken back: {why}");
@@ -280,7 +280,7 @@ fn open_conversations(
     call: &Call<'_>,
     changes: &[RunFileChange],
 ) -> Result<Vec<ConversationFile>, Problem> {
-    let mut names: Vec<&str> = changes.iter().map(|it| it.conversation.as_str()).collect();
+    let mut names: Vec<&str> = changes.iter().map(|it| it.facts.conversation.as_str()).collect();
     names.push(&call.name);
     // Sorted, so that two undos cannot deadlock.
     names.sort_unstable();
@@ -361,7 +361,7 @@ fn plan_file(
     opened.executable = oldest.executable == Some(true);
     // Written as before: in place by the file's own conversation, and by others only under this name.
     let own = file_index::find_entry(root, &path).ok().flatten();
-    if own.is_none_or(|own| own.conversation != newest.conversation) {
+    if own.is_none_or(|own| own.conversation != newest.facts.conversation) {
         opened.part_links();
     }
     let is_done = now.sha256 == oldest.before;
@@ -451,12 +451,12 @@ fn record(
 ) -> anyhow::Result<()> {
     let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
     let mut log = start_log(call, &call.name);
-    log.at = clock::now();
+    log.facts.at = clock::now();
     let undone = plan.changes.iter().map(|change| change.id.clone()).collect();
     let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
     log.append(&plan.path, event)?;
     for journal in journals {
-        let made = |change: &RunFileChange| change.conversation == journal.name();
+        let made = |change: &RunFileChange| change.facts.conversation == journal.name();
         if journal.name() != call.name && !plan.changes.iter().any(made) {
             continue;
         }

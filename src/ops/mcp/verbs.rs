@@ -42,7 +42,7 @@ pub struct CallArgs {
     #[arg(value_name = "NAME=VALUE")]
     words: Vec<String>,
     /// Give up after S seconds
-    #[arg(long, value_name = "S", value_parser = parse_seconds, default_value_t = MCP_CALL as f64)]
+    #[arg(long, value_name = "S", value_parser = parse_seconds, default_value_t = MCP_CALL.as_secs_f64())]
     timeout: f64,
 }
 

@@ -364,7 +364,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
         }),
         patience: settings.retry_patience(),
         model: runner.asker.model_id.clone(),
-        run: runner.files.log.run.clone(),
+        run: runner.files.log.facts.run.clone(),
         first_turn: turns,
     }
 }

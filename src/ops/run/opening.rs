@@ -322,8 +322,8 @@ fn prompt_block(
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
     let block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
-    runner.files.log.prompt = first_line(&bytes);
-    block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
+    runner.files.log.facts.prompt = first_line(&bytes);
+    block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.facts.at);
     runner.context.run = runner.files.log.started_by();
     let before = runner.files.begin(!call.args.show_request)?;
     let block = block

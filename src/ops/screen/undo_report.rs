@@ -10,7 +10,7 @@ use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{ChangeLogEntry, NO_FILE, RunFileChange, short_hash};
+use conversation::memory::changes::{ChangeLogEntry, NO_FILE, RunFacts, RunFileChange, short_hash};
 use edits::diff::file_diff::DiffText;
 use sandbox::automatic_files::ChangedFiles;
 use sys::names::name_some;
@@ -38,7 +38,7 @@ pub(crate) struct UndoRefusal {
 
 /// `2026-11-22T01:02:03Z  Accept CRLF too`
 fn summary_line(change: &RunFileChange) -> String {
-    let RunFileChange { at, prompt, .. } = change;
+    let RunFacts { at, prompt, .. } = &change.facts;
     let at = if at.is_empty() { "(no time)" } else { at };
     let prompt = if prompt.is_empty() { "(no prompt)" } else { prompt };
     format!("{at}  {prompt}\n")
@@ -46,8 +46,8 @@ fn summary_line(change: &RunFileChange) -> String {
 
 fn change_to_json(change: &RunFileChange) -> Value {
     json!({
-        "at": change.at,
-        "prompt": change.prompt,
+        "at": change.facts.at,
+        "prompt": change.facts.prompt,
         "before_sha256": change.before.as_deref().unwrap_or(NO_FILE),
         "after_sha256": change.after.as_deref().unwrap_or(NO_FILE),
         "by_commands": change.executable.is_some(),
@@ -138,11 +138,9 @@ pub(crate) fn report_list(
 ) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
-        let of_run = || changes.iter().filter(|change| change.run == *run);
-        let Some(RunFileChange { at: time, prompt, task, conversation, .. }) = of_run().next()
-        else {
-            continue;
-        };
+        let of_run = || changes.iter().filter(|change| change.facts.run == *run);
+        let Some(first) = of_run().next() else { continue };
+        let RunFacts { at: time, prompt, task, conversation, .. } = &first.facts;
         let n = at + 1;
         // The changes of a child count as those of the run that was asked.
         let prompt = if task.is_empty() { prompt } else { task };
@@ -151,7 +149,7 @@ pub(crate) fn report_list(
             let by = if change.executable.is_some() { "  (by commands)" } else { "" };
             text.push_str(&format!("     {}{by}\n", quote_name(&change.path)));
         }
-        for (_, why) in unknown.iter().filter(|(of, _)| of.run == *run) {
+        for (_, why) in unknown.iter().filter(|(of, _)| of.facts.run == *run) {
             text.push_str(&format!("     without what commands changed: {why}\n"));
         }
         let file = |change| {

@@ -198,7 +198,7 @@ impl Settings {
         let mut client = ModelClient::server(endpoint, connect, read);
         if let Some(words) = self.config.key_command.clone() {
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
-            client.fetch_key_with(KeyCommand::new(words, env, &folder));
+            client.fetch_key_with(KeyCommand { words, env: env.clone(), folder });
         }
         Ok(client)
     }

@@ -292,7 +292,7 @@ fn chat_options(config: &Config, run: &RunArgs) -> ChatOptions {
         temperature: config.temperature,
         seed: config.seed,
         service_tier: config.service_tier.clone(),
-        ..ChatOptions::NONE
+        ..ChatOptions::default()
     }
 }
 

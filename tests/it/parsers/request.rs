@@ -4,7 +4,6 @@ use super::input::{APIS, Input};
 use conversation::model::{RequestMessage, Role};
 use models::api::Endpoint;
 use models::attachment::{Attachment, Payload, safe_name};
-use models::options::ChatOptions;
 use models::{ChatRequest, sniff};
 use serde_json::Value;
 
@@ -67,7 +66,7 @@ fn ask(text: &str, parts: usize) -> ChatRequest<'_> {
         cache_key: None,
         max_output: Some(1),
         window: None,
-        options: &ChatOptions::NONE,
+        options: Box::leak(Box::default()),
     }
 }
 

@@ -145,13 +145,11 @@ impl<'a> Planner<'a> {
         let stays = updates.into_iter().chain(edited);
         let context = context + stays.map(|at| self.pieces[at].span.len()).sum::<usize>();
         let context_tokens = self.estimate.tokens(context);
-        #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
         let room = self.window() * GOAL - context_tokens as f64;
         if room < LEAST_ROOM {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
                 reason = "it is an estimate"
             )]
             let needed = ((context_tokens as f64 + LEAST_ROOM) / GOAL) as u64;
@@ -227,7 +225,6 @@ impl<'a> Planner<'a> {
     /// Plans the whole conversation with pointers for long results before the newest turns, if that is enough.
     fn plan_pointers(&self, newest: &Newest) -> Option<Plan> {
         let plan = self.plan_with_pointers(newest, LONG_RESULT)?;
-        #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
         let is_small = plan.after as f64 <= self.window() * ENOUGH;
         (is_small && (!self.is_asked || plan.after <= plan.before / 2)).then_some(plan)
     }
@@ -260,7 +257,6 @@ impl<'a> Planner<'a> {
         })
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a window has fewer than 2^52 tokens")]
     fn window(&self) -> f64 {
         self.window as f64
     }

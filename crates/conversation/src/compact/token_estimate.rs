@@ -71,7 +71,6 @@ impl TokenEstimate {
         let counted = status.get("tokens_in").filter(|_| status.get("estimated").is_none());
         let counted =
             counted.and_then(|count| count.parse::<u32>().ok()).filter(|count| *count > 0);
-        #[expect(clippy::cast_precision_loss, reason = "a file has fewer than 2^52 bytes")]
         if let (Some(tokens), true) = (counted, request > 0) {
             let of_text = (f64::from(tokens) - self.files as f64).max(0.0);
             self.tokens_per_byte = (of_text / request as f64).clamp(RANGE.0, RANGE.1);
@@ -85,7 +84,6 @@ impl TokenEstimate {
 
     /// Converts bytes to estimated tokens.
     #[expect(
-        clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "it is an estimate"
@@ -110,7 +108,6 @@ impl TokenEstimate {
     }
 
     /// Whether the whole text of this many bytes fills more than four fifths of a window.
-    #[expect(clippy::cast_precision_loss, reason = "it is an estimate")]
     pub fn is_full(&self, bytes: usize, window: u64) -> bool {
         self.tokens_of_all(bytes) as f64 > window as f64 * FULL
     }

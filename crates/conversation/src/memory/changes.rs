@@ -36,9 +36,9 @@ pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
     attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
 }
 
-/// A line of the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeLogEntry {
+/// A run, as all of its lines in the log name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
     /// Identifies the run, with its children.
     pub run: String,
     /// The time at which it got its prompt.
@@ -55,6 +55,14 @@ pub struct ChangeLogEntry {
     /// The first line of the prompt of the first run that led to it, if another run started it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task: String,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeLogEntry {
+    /// The run.
+    #[serde(flatten)]
+    pub facts: RunFacts,
     /// The real path of the file.
     pub path: String,
     /// The event.
@@ -95,19 +103,7 @@ pub struct RunFileChange {
     /// Identifies the change in the log.
     pub id: String,
     /// The run.
-    pub run: String,
-    /// The first line of its prompt.
-    pub prompt: String,
-    /// The first line of the prompt of the run that started it, if there is one.
-    pub task: String,
-    /// The time at which it got its prompt.
-    pub at: String,
-    /// Its conversation.
-    pub conversation: String,
-    /// The names by which it is found.
-    pub of: Vec<String>,
-    /// The folder that it was started in; empty if that is not known.
-    pub folder: String,
+    pub facts: RunFacts,
     /// The path of the file at that time.
     pub path: String,
     /// The SHA-256 of the content before; `None` if the file did not exist.
@@ -153,7 +149,7 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
             FileEvent::Commands { before, after, executable } => (before, after, Some(*executable)),
             _ => continue,
         };
-        let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
+        let place = *places.entry((&entry.facts.run, &entry.path)).or_insert(all.len());
         if place == all.len() {
             all.push(FileOfRun { first: entry, last: at, changes: Vec::new(), executable: None });
         }
@@ -176,17 +172,10 @@ fn collect(entries: &[ChangeLogEntry]) -> Vec<FileOfRun<'_>> {
 impl FileOfRun<'_> {
     fn change(&self, number: usize, before: &str, after: &str) -> RunFileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
-        let ChangeLogEntry { run, at, conversation, of, folder, prompt, task, path, .. } =
-            self.first;
+        let ChangeLogEntry { facts, path, .. } = self.first;
         RunFileChange {
-            id: format!("{run}:{number}:{path}"),
-            run: run.clone(),
-            prompt: prompt.clone(),
-            task: task.clone(),
-            at: at.clone(),
-            conversation: conversation.clone(),
-            of: of.clone(),
-            folder: folder.clone(),
+            id: format!("{}:{number}:{path}", facts.run),
+            facts: facts.clone(),
             path: path.clone(),
             before: content(before),
             after: content(after),
@@ -211,7 +200,8 @@ pub fn list_unknown(entries: &[ChangeLogEntry]) -> Vec<(&ChangeLogEntry, &str)> 
     let mut all: Vec<(&ChangeLogEntry, &str)> = Vec::new();
     for entry in entries {
         if let FileEvent::CommandsRan { why, .. } = &entry.event {
-            all.retain(|(it, _)| it.run != entry.run || it.conversation != entry.conversation);
+            let RunFacts { run, conversation, .. } = &entry.facts;
+            all.retain(|(it, _)| it.facts.run != *run || it.facts.conversation != *conversation);
             all.extend((!why.is_empty()).then_some((entry, why.as_str())));
         }
     }
@@ -247,8 +237,8 @@ mod tests {
             };
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
-            let (of, folder, task) = Default::default();
-            ChangeLogEntry { run, at, conversation, of, folder, prompt, task, path, event }
+            let facts = RunFacts { run, at, conversation, prompt, ..RunFacts::default() };
+            ChangeLogEntry { facts, path, event }
         };
         lines.iter().map(read).collect()
     }

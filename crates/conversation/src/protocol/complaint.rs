@@ -60,13 +60,11 @@ pub(super) fn unknown_tag(name: &str, tags: TagSet) -> String {
     let bare = shown.to_ascii_lowercase().replace('_', "-");
     let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
     let names: Vec<_> = tags.iter().map(Tag::short_name).collect();
-    match nearest(bare, names) {
-        Some(near) => format!("there is no tag <{shown}>; did you mean <nagent-{near}>?"),
-        None => format!(
-            "there is no tag <{shown}>; the tags are {}",
-            join_names(tags.iter().map(|tag| tag.name))
-        ),
+    if let Some(near) = nearest(bare, names) {
+        return format!("there is no tag <{shown}>; did you mean <nagent-{near}>?");
     }
+    let names: Vec<_> = tags.iter().map(|tag| tag.name).collect();
+    format!("there is no tag <{shown}>; the tags are {}", names.join(", "))
 }
 
 pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
@@ -111,10 +109,6 @@ pub(super) fn fence_hint(tag: &Tag) -> String {
         "; the body of <{name}> ended at its first </{name}>: if the text contains that tag, \
          write <{name} fence=\"WORD\" …> and close it with </{name} WORD>, where WORD is a word that is not in the text"
     )
-}
-
-fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Describes the mistake in a tag's form, and shows the correct form.

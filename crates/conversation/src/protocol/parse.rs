@@ -11,6 +11,7 @@ use super::scan::{self, BLANK, RawAttribute, find_tags, is_positive};
 use super::tags::{self, Body, FENCE, Tag, TagAttribute, TagKind, TagSet, Trim, ValueType};
 use super::{Action, Change, ParsedReply, ReplyItem};
 use crate::format::attributes;
+use crate::format::file::closing_tag;
 use crate::limits::{self, ATTRIBUTE_VALUE, REPLY_TAGS};
 
 /// White space between tags; the last two are marks that nobody sees.
@@ -418,11 +419,6 @@ impl<'a> Parser<'a> {
         }
         Ok(&rest[..length])
     }
-}
-
-/// The closing tag of a tag whose name is spelled so.
-fn closing_tag(name: &str, fence: Option<&str>) -> String {
-    fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
 }
 
 /// A value in the spelling of the table, where another one can mean nothing else. `None`: as if it were left out.

@@ -122,14 +122,7 @@ const fn required(
     placeholder: &'static str,
     meaning: &'static str,
 ) -> TagAttribute {
-    TagAttribute {
-        name,
-        required: true,
-        value: ValueType::Text,
-        placeholder,
-        excludes: &[],
-        meaning,
-    }
+    TagAttribute { required: true, ..optional(name, ValueType::Text, placeholder, meaning) }
 }
 
 const fn optional(

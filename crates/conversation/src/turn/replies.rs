@@ -63,13 +63,8 @@ impl Turn {
                     "your words were taken as the answer: next time, write it in <nagent-response>"
                         .to_owned();
                 let valid = Some((stored, vec![ReplyItem::Response(text)]));
-                self.state = TurnState::SavingReply(BadReply {
-                    status,
-                    valid,
-                    message,
-                    is_answer: true,
-                    signal: None,
-                });
+                let bad = BadReply { status, valid, message, is_answer: true, signal: None };
+                self.state = TurnState::SavingReply(bad);
                 let note = "the model answered without a tag; its words were taken as the answer"
                     .to_owned();
                 Effect::SaveReply { text: reply.text, note }
@@ -129,14 +124,9 @@ impl Turn {
     ) -> Effect {
         let status = self.count_reply(&reply, cost, at);
         self.verdict = Verdict::Cut;
-        let (valid, message) = (None, String::new());
-        self.state = TurnState::SavingReply(BadReply {
-            status,
-            valid,
-            message,
-            is_answer: false,
-            signal: Some(signal),
-        });
+        let (valid, message, signal) = (None, String::new(), Some(signal));
+        let bad = BadReply { status, valid, message, is_answer: false, signal };
+        self.state = TurnState::SavingReply(bad);
         let note = format!("kept the {} bytes of the reply that had arrived", reply.text.len());
         Effect::SaveReply { text: reply.text, note }
     }
@@ -155,13 +145,8 @@ impl Turn {
             Some(_) => format!("a part of the reply was not used: {why}"),
             None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
-        self.state = TurnState::SavingReply(BadReply {
-            status,
-            valid,
-            message,
-            is_answer: false,
-            signal: None,
-        });
+        let bad = BadReply { status, valid, message, is_answer: false, signal: None };
+        self.state = TurnState::SavingReply(bad);
         Effect::SaveReply { text, note }
     }
 

@@ -142,9 +142,6 @@ pub(super) fn typed_blanks(block: &EditBlock) -> Option<EditBlock> {
     }
     let plain_blank = |c: char| if plain_char(c) == ' ' { ' ' } else { c };
     let typed = |text: &str| text.chars().map(plain_blank).collect::<String>();
-    Some(EditBlock {
-        search: typed(&block.search),
-        replace: typed(&block.replace),
-        line: block.line,
-    })
+    let (search, replace) = (typed(&block.search), typed(&block.replace));
+    Some(EditBlock { search, replace, line: block.line })
 }

@@ -5,8 +5,7 @@
 
 use super::align::{Step, align};
 use super::find::MatchPlace;
-use super::indent::Reindent;
-use super::indent::Shift;
+use super::indent::{Reindent, Shift};
 use super::lines::{Line, indent, is_blank, plain_char, trim_end, without_blanks};
 use super::outcome::How;
 use similar::{Algorithm, DiffOp, capture_diff_slices};

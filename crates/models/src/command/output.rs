@@ -149,7 +149,6 @@ fn read_usage(value: &Value) -> Option<Usage> {
         cached,
         cache_written,
         output,
-        reasoning: 0,
-        estimated: false,
+        ..Usage::default()
     })
 }

@@ -1,7 +1,6 @@
 //! Tests of programs as providers.
 
 use super::*;
-use crate::options::ChatOptions;
 use conversation::model::{RequestMessage, Role};
 
 fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
@@ -16,7 +15,7 @@ fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
         cache_key: None,
         max_output: None,
         window: None,
-        options: &ChatOptions::NONE,
+        options: Box::leak(Box::default()),
     }
 }
 

@@ -8,7 +8,6 @@ use super::super::ChatRequest;
 use super::super::api::Endpoint;
 use super::super::attachment::{Attachment, FileFormat, Payload, RemoteFile};
 use super::super::files::{Files, UploadState};
-use super::super::options::ChatOptions;
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 use conversation::model::{ErrorKind, HttpRequest, RequestMessage, Role};
 
@@ -40,7 +39,7 @@ fn ask(prompt: &str) -> ChatRequest<'_> {
         cache_key: None,
         max_output: None,
         window: None,
-        options: &ChatOptions::NONE,
+        options: Box::leak(Box::default()),
     }
 }
 

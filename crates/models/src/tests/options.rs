@@ -33,7 +33,7 @@ fn members(endpoint: &Endpoint, model: &str, options: &ChatOptions) -> Value {
 fn thinking(api: AnyApi, server: &str, model: &str, level: Reasoning) -> Value {
     let endpoint =
         Endpoint { server: KnownServer::find_server(server), ..endpoint(api, server.is_empty()) };
-    let options = ChatOptions { reasoning: Some(level), ..ChatOptions::NONE };
+    let options = ChatOptions { reasoning: Some(level), ..ChatOptions::default() };
     members(&endpoint, model, &options)
 }
 
@@ -90,7 +90,7 @@ fn reasoning_in_the_words_of_every_server() {
 #[test]
 fn what_a_model_thinks_is_asked_for_where_it_is_to_be_shown() {
     let check = |api: AnyApi, model: &str, reasoning, expect: Value| {
-        let options = ChatOptions { reasoning, shows_reasoning: true, ..ChatOptions::NONE };
+        let options = ChatOptions { reasoning, shows_reasoning: true, ..ChatOptions::default() };
         assert_eq!(members(&endpoint(api, true), model, &options), expect, "{model}");
     };
     check(&Responses, "gpt-5.5", None, json!({"reasoning": {"summary": "auto"}}));
@@ -112,7 +112,7 @@ fn sampling_and_service() {
         temperature: Some(0.5),
         seed: Some(7),
         service_tier: Some("flex".to_owned()),
-        ..ChatOptions::NONE
+        ..ChatOptions::default()
     };
     let check = |api: AnyApi, server: &str, expect: Value| {
         let endpoint =
@@ -139,7 +139,7 @@ fn sampling_and_service() {
 fn anthropic_gets_no_temperature_while_it_thinks() {
     let check = |model: &str, reasoning, temperature, expect: bool| {
         let temperature = Some(temperature);
-        let options = ChatOptions { reasoning, temperature, ..ChatOptions::NONE };
+        let options = ChatOptions { reasoning, temperature, ..ChatOptions::default() };
         let body = members(&endpoint(&Messages, true), model, &options);
         assert_eq!(body.get("temperature").is_some(), expect, "{model} {reasoning:?}: {body}");
     };
@@ -162,7 +162,7 @@ fn members_of_the_user_lie_over_those_of_the_api() {
         json!({"generationConfig": {"topK": 3, "temperature": null}, "contents": "x", "x": 1});
     let Value::Object(own) = own else { unreachable!() };
     endpoint.body = own;
-    let options = ChatOptions { temperature: Some(0.5), seed: Some(7), ..ChatOptions::NONE };
+    let options = ChatOptions { temperature: Some(0.5), seed: Some(7), ..ChatOptions::default() };
     let expect = json!({"generationConfig": {"seed": 7, "topK": 3}, "x": 1});
     assert_eq!(members(&endpoint, "m", &options), expect);
 }

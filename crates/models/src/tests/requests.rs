@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::super::ChatRequest;
 use super::super::api::Endpoint;
-use super::super::options::ChatOptions;
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, api_name, endpoint};
 use conversation::model::{HttpRequest, RequestMessage, Role};
 
@@ -23,7 +22,7 @@ fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> ChatRequest<'a> {
         cache_key: Some("c1"),
         max_output: None,
         window: None,
-        options: &ChatOptions::NONE,
+        options: Box::leak(Box::default()),
     }
 }
 

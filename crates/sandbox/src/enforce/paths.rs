@@ -184,9 +184,7 @@ impl PolicyPaths {
             is_tmpdir_writable,
         })
     }
-}
 
-impl PolicyPaths {
     /// Adds the caches and the private folders, made where they are missing. One that cannot be made, or whose link leads
     /// to more than a cache, is left out.
     pub(super) fn add_folders(&self, policy: &mut SandboxPolicy) {

@@ -13,7 +13,7 @@ use tokio::runtime;
 
 use std::os::fd::AsFd;
 use sys::http::error::list_causes;
-use sys::http::{certificates, find_proxy, read_head, run_until};
+use sys::http::{ResponseHead, certificates, find_proxy, read_head, run_until};
 use sys::interrupt::Interrupts;
 
 /// A request.
@@ -35,16 +35,8 @@ pub(crate) struct FetchRequest {
     pub limit: u64,
 }
 
-/// A response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fetched {
-    /// The status code.
-    pub status: u16,
-    /// Names in lower case, and values.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
-}
+/// A response, with its body.
+pub(crate) type Fetched = (ResponseHead, Vec<u8>);
 
 /// Sends one request and reads the response; a redirect is a response.
 ///
@@ -107,7 +99,7 @@ async fn exchange(client: reqwest::Client, request: FetchRequest) -> Result<Fetc
             ));
         }
     }
-    Ok(Fetched { status: head.status, headers: head.headers, body })
+    Ok((head, body))
 }
 
 fn build_client(request: &FetchRequest) -> Result<reqwest::Client, String> {

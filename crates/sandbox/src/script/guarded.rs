@@ -96,8 +96,7 @@ impl WriteTarget {
         // The kernel's own limit of links.
         for _ in 0..40 {
             let spot = Self::find(&path)?;
-            let kind = spot.stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
-            if kind != Some(FileType::Symlink) {
+            if spot.file_type() != Some(FileType::Symlink) {
                 return Ok(spot);
             }
             let target = rustix::fs::readlinkat(&spot.dir, &spot.name, Vec::new());

@@ -93,11 +93,6 @@ impl<'a> Permissions<'a> {
         }
     }
 
-    /// Whether an entry or a rule refuses a request, even if the user could be asked.
-    pub(super) fn is_refused(&self, request: AccessRequest<'_>) -> bool {
-        self.decide(request) == Approval::Deny
-    }
-
     /// Whether an entry has the exact name of the host: then it may be a private one.
     pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
         self.layers.names_host(host, port)

@@ -58,7 +58,7 @@ impl Captured {
 }
 
 /// A stream that is being captured.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Capture {
     keep: usize,
     folder: PathBuf,
@@ -79,20 +79,7 @@ impl Capture {
     /// Keeps `keep` bytes of the head and the same number of the tail in memory; a file goes into `folder`, which is
     /// created when it is needed. A file that would be larger than `room` is not kept.
     pub fn new(keep: usize, folder: PathBuf, room: u64) -> Self {
-        Self {
-            keep,
-            folder,
-            room,
-            head: Vec::new(),
-            tail: Vec::new(),
-            bytes: 0,
-            line_feeds: 0,
-            ends_open: false,
-            utf8: Utf8Check::default(),
-            has_nul: false,
-            spool: None,
-            spool_error: None,
-        }
+        Self { keep, folder, room, ..Self::default() }
     }
 
     /// Appends the next bytes.

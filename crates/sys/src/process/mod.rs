@@ -145,7 +145,7 @@ impl Jobs {
                 fds.push(PollFd::new(pipe, PollFlags::IN));
             }
             sources.push(PollSource::Supervisor(at));
-            fds.push(PollFd::new(running.supervisor.socket(), PollFlags::IN));
+            fds.push(PollFd::new(&running.supervisor.socket, PollFlags::IN));
             next_limit = [next_limit, running.next_limit()].into_iter().flatten().min();
         }
         ready::wait(&mut fds, next_limit);
@@ -170,36 +170,19 @@ impl Drop for Jobs {
 
 /// Runs one job to its end.
 pub fn run(job: Job, interrupts: &Interrupts) -> Result<Finished, StartError> {
-    run_streaming(job, interrupts, &mut |_| ControlFlow::Continue(()))
+    run_streaming(job, interrupts, None, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Runs one job to its end, and passes on each piece of stdout as soon as it is read; `Break` ends the job.
+/// Runs one job to its end, and passes on each piece of stdout as soon as it is read; `Break` ends the job. `pause` after
+/// output, and not earlier again, `on_stdout` gets an empty piece.
 pub fn run_streaming(
     job: Job,
     interrupts: &Interrupts,
-    on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-) -> Result<Finished, StartError> {
-    run_jobs(Jobs::default(), job, interrupts, on_stdout)
-}
-
-/// Runs one job like [`run_streaming`]. `pause` after output, and not earlier again, `on_stdout` gets an empty piece.
-pub fn run_watched(
-    job: Job,
-    interrupts: &Interrupts,
-    pause: Duration,
+    pause: Option<Duration>,
     on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<Finished, StartError> {
     let mut jobs = Jobs::default();
-    jobs.pause = Some(pause);
-    run_jobs(jobs, job, interrupts, on_stdout)
-}
-
-fn run_jobs(
-    mut jobs: Jobs,
-    job: Job,
-    interrupts: &Interrupts,
-    on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-) -> Result<Finished, StartError> {
+    jobs.pause = pause;
     jobs.start(job)?;
     let finished = jobs.next_streaming(interrupts, &mut |_, chunk| on_stdout(chunk));
     Ok(finished.expect("one job was started, and next_streaming returns none only when none runs"))

@@ -225,7 +225,7 @@ impl RunningJob {
     pub(super) fn has_ended_within(&mut self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
-            ready::wait(&mut [PollFd::new(self.supervisor.socket(), PollFlags::IN)], Some(until));
+            ready::wait(&mut [PollFd::new(&self.supervisor.socket, PollFlags::IN)], Some(until));
             if self.has_ended() || until <= Instant::now() {
                 return self.end.is_some();
             }

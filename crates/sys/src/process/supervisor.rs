@@ -77,7 +77,8 @@ static IDLE: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(super) struct Supervisor {
     pidfd: OwnedFd,
-    socket: OwnedFd,
+    /// Readable when the job may have ended.
+    pub(super) socket: OwnedFd,
     shared: Shared,
     /// Whether an order was sent, which the next job must not get.
     has_orders: bool,
@@ -162,11 +163,6 @@ impl Supervisor {
     /// Kills the supervisor itself.
     pub(super) fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-
-    /// The socket, which is readable when the job may have ended.
-    pub(super) fn socket(&self) -> &OwnedFd {
-        &self.socket
     }
 
     /// The end of the job, once it has ended.

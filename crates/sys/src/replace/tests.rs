@@ -118,14 +118,13 @@ fn a_write_in_place_that_fails_on_its_way_says_where_the_previous_content_is() {
     let (path, other) = (top.join("out/target"), top.join("out/other"));
     fs::write(&path, "a long content").unwrap();
     fs::hard_link(&path, &other).unwrap();
-    let mut content = Content {
-        write: &mut |file| {
-            file.write_all(b"sho")?;
-            Err(Errno::IO.into())
-        },
-        keep_previous: &mut keep,
+    let mut opened = boundary.open_for_write(&path).unwrap();
+    let previous = keep_old(&mut opened, &mut keep).unwrap();
+    let fail = |file: &mut File| {
+        file.write_all(b"sho")?;
+        Err(Errno::IO.into())
     };
-    let error = write_content(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
+    let error = write_in_place(&opened, fail, previous.as_deref()).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), b"shoong content");
     let said = error.to_string();
     let expect = ["out/target", "may be half written", "is in kept:a long content"];

@@ -22,6 +22,7 @@ mod parse;
 
 use std::ops::Range;
 
+pub(crate) use self::parse::closing_tag;
 pub use self::parse::{holds_reply, parse};
 use crate::format::attributes::{self, Attribute};
 

@@ -231,7 +231,8 @@ fn follows_blank_line(text: &str, at: usize) -> bool {
     before.ends_with("\n\n") || before.ends_with("\n\r\n")
 }
 
-fn closing_tag(name: &str, fence: Option<&str>) -> String {
+/// The closing tag of a tag whose name is spelled so.
+pub(crate) fn closing_tag(name: &str, fence: Option<&str>) -> String {
     fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
 }
 
@@ -288,12 +289,8 @@ fn read_opening(text: &str) -> Option<BlockOpening> {
         let next = rest.get(blanks..)?;
         if let Some(behind) = next.strip_prefix("/>").or_else(|| next.strip_prefix('>')) {
             let is_closed = next.starts_with('/');
-            return Some(BlockOpening {
-                name,
-                attributes,
-                is_closed,
-                length: text.len() - behind.len(),
-            });
+            let length = text.len() - behind.len();
+            return Some(BlockOpening { name, attributes, is_closed, length });
         }
         let key = next.split(|c| !is_word(c)).next()?;
         if blanks == 0 || !key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {

@@ -128,7 +128,7 @@ impl Bridges<'_> {
         }
         let permissions = &self.permissions;
         spot.remove(&mut |below| {
-            if permissions.is_refused(AccessRequest::Path(Mode::Delete, below)) {
+            if permissions.decide(AccessRequest::Path(Mode::Delete, below)) == Approval::Deny {
                 return Err(format!(
                     "delete {} is not allowed: the policy says no",
                     quote_name(below)

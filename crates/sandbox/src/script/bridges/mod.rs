@@ -55,9 +55,7 @@ impl<'a> Bridges<'a> {
         let (stdin, console) = (None, String::new());
         Self { permissions, env, cwd, stdin, on_output, console, stdout_bytes: 0 }
     }
-}
 
-impl Bridges<'_> {
     /// Resets the counts of output for the next script.
     pub(super) fn begin(&mut self) {
         self.console.clear();
@@ -111,6 +109,58 @@ impl Bridges<'_> {
             }
             name => Err(format!("there is no {name}")),
         }
+    }
+
+    fn read_stdin(&mut self) -> Result<Value, String> {
+        if self.stdin.is_none() {
+            let text = stdin::read_text(self.permissions.interrupts);
+            let text = text.map_err(|error| format!("process.stdin.read: {error:#}"))?;
+            self.stdin = Some(text.map_err(|_| "interrupted".to_owned())?);
+        }
+        Ok(json!(self.stdin))
+    }
+
+    fn write_stdout(&mut self, text: &str) -> Result<(), String> {
+        self.stdout_bytes += text.len();
+        if self.stdout_bytes > limits::JS_STDOUT {
+            return Err(format!(
+                "process.stdout.write: over the limit of {} bytes",
+                limits::JS_STDOUT
+            ));
+        }
+        (self.on_output)(Output::Stdout(text));
+        Ok(())
+    }
+
+    fn write_console(&mut self, text: &str) -> Result<(), String> {
+        if self.console.len() + text.len() >= limits::JS_CONSOLE {
+            return Err(format!("the console is full: its limit is {} bytes", limits::JS_CONSOLE));
+        }
+        self.console.push_str(text);
+        self.console.push('\n');
+        (self.on_output)(Output::Console(text));
+        Ok(())
+    }
+
+    fn sleep(&self, ms: Option<&Value>, deadline: Option<Instant>) -> Result<(), String> {
+        let ms =
+            ms.and_then(Value::as_f64).ok_or("process.sleep: give a number of milliseconds")?;
+        let time = Duration::try_from_secs_f64(ms.max(0.0) / 1000.0).unwrap_or(Duration::MAX);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        self.permissions.interrupts.wait_for_signal(Some(left.map_or(time, |left| left.min(time))));
+        Ok(())
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Value, String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!(
+                "env.get: \"{}\" is not the name of a variable",
+                escape_text(name)
+            ));
+        }
+        let is_secret = self.env.is_secret(name);
+        self.permissions.permit(AccessRequest::Variable(name, is_secret))?;
+        Ok(json!(self.env.get(name).unwrap_or_default()))
     }
 }
 
@@ -170,59 +220,5 @@ impl Args<'_> {
             ));
         }
         Ok(bytes)
-    }
-}
-
-impl Bridges<'_> {
-    fn read_stdin(&mut self) -> Result<Value, String> {
-        if self.stdin.is_none() {
-            let text = stdin::read_text(self.permissions.interrupts);
-            let text = text.map_err(|error| format!("process.stdin.read: {error:#}"))?;
-            self.stdin = Some(text.map_err(|_| "interrupted".to_owned())?);
-        }
-        Ok(json!(self.stdin))
-    }
-
-    fn write_stdout(&mut self, text: &str) -> Result<(), String> {
-        self.stdout_bytes += text.len();
-        if self.stdout_bytes > limits::JS_STDOUT {
-            return Err(format!(
-                "process.stdout.write: over the limit of {} bytes",
-                limits::JS_STDOUT
-            ));
-        }
-        (self.on_output)(Output::Stdout(text));
-        Ok(())
-    }
-
-    fn write_console(&mut self, text: &str) -> Result<(), String> {
-        if self.console.len() + text.len() >= limits::JS_CONSOLE {
-            return Err(format!("the console is full: its limit is {} bytes", limits::JS_CONSOLE));
-        }
-        self.console.push_str(text);
-        self.console.push('\n');
-        (self.on_output)(Output::Console(text));
-        Ok(())
-    }
-
-    fn sleep(&self, ms: Option<&Value>, deadline: Option<Instant>) -> Result<(), String> {
-        let ms =
-            ms.and_then(Value::as_f64).ok_or("process.sleep: give a number of milliseconds")?;
-        let time = Duration::try_from_secs_f64(ms.max(0.0) / 1000.0).unwrap_or(Duration::MAX);
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        self.permissions.interrupts.wait_for_signal(Some(left.map_or(time, |left| left.min(time))));
-        Ok(())
-    }
-
-    fn variable(&mut self, name: &str) -> Result<Value, String> {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(format!(
-                "env.get: \"{}\" is not the name of a variable",
-                escape_text(name)
-            ));
-        }
-        let is_secret = self.env.is_secret(name);
-        self.permissions.permit(AccessRequest::Variable(name, is_secret))?;
-        Ok(json!(self.env.get(name).unwrap_or_default()))
     }
 }

@@ -40,8 +40,8 @@ impl Bridges<'_> {
         }
         let candidates = [
             path.clone(),
-            with_ending(&path, ".js"),
-            with_ending(&path, ".json"),
+            path.with_added_extension("js"),
+            path.with_added_extension("json"),
             path.join("index.js"),
         ];
         for candidate in candidates {
@@ -65,10 +65,4 @@ impl Bridges<'_> {
         text.map(|text| Some((text, path.clone())))
             .map_err(|_| format!("{} is not UTF-8 text", path.display()))
     }
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }

@@ -10,6 +10,7 @@ use super::Bridges;
 use crate::script::fetch::{FetchRequest, Fetched, fetch};
 use crate::script::policy::AccessRequest;
 use conversation::limits;
+use sys::http::ResponseHead;
 
 /// Maximum time of a request, including redirects.
 const TIME: Duration = Duration::from_secs(30);
@@ -74,9 +75,9 @@ impl Bridges<'_> {
             return Err(format!("the method {} cannot be used", request.method));
         }
         let is_base64 = option("base64") == Some(&Value::Bool(true));
-        let fetched = self.follow(request, deadline)?;
+        let (head, body) = self.follow(request, deadline)?;
         let mut headers = Map::new();
-        for (name, value) in fetched.headers {
+        for (name, value) in head.headers {
             let joined = match headers.get(&name).and_then(Value::as_str) {
                 Some(before) => format!("{before}, {value}"),
                 None => value,
@@ -84,13 +85,13 @@ impl Bridges<'_> {
             headers.insert(name, joined.into());
         }
         let body = if is_base64 {
-            base64::engine::general_purpose::STANDARD.encode(fetched.body)
+            base64::engine::general_purpose::STANDARD.encode(body)
         } else {
-            String::from_utf8(fetched.body).map_err(
+            String::from_utf8(body).map_err(
                 |_| "the body is not UTF-8 text; {base64: true} gives any body as base64",
             )?
         };
-        Ok(json!({ "status": fetched.status, "headers": headers, "body": body }))
+        Ok(json!({ "status": head.status, "headers": headers, "body": body }))
     }
 
     /// Sends a request, and follows redirects.
@@ -111,7 +112,7 @@ impl Bridges<'_> {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             request.time = TIME.saturating_sub(spent).min(left.unwrap_or(TIME));
             let fetched = fetch(request.clone(), self.permissions.interrupts)?;
-            let Some(next) = find_redirect(&request, &fetched)? else { return Ok(fetched) };
+            let Some(next) = find_redirect(&request, &fetched.0)? else { return Ok(fetched) };
             request = next;
         }
         Err(format!("over {REDIRECTS} redirects"))
@@ -135,10 +136,10 @@ impl Bridges<'_> {
 /// The request that follows a redirect.
 fn find_redirect(
     request: &FetchRequest,
-    fetched: &Fetched,
+    head: &ResponseHead,
 ) -> Result<Option<FetchRequest>, String> {
-    let location = fetched.headers.iter().find(|(name, _)| name == "location");
-    let (301 | 302 | 303 | 307 | 308, Some((_, location))) = (fetched.status, location) else {
+    let location = head.headers.iter().find(|(name, _)| name == "location");
+    let (301 | 302 | 303 | 307 | 308, Some((_, location))) = (head.status, location) else {
         return Ok(None);
     };
     let url = request.url.join(location);
@@ -146,8 +147,7 @@ fn find_redirect(
         url.map_err(|error| format!("redirected to {location}, which is not a URL: {error}"))?;
     let mut next = FetchRequest { url, ..request.clone() };
     let is_get = matches!(request.method.as_str(), "GET" | "HEAD");
-    if fetched.status == 303 && !is_get
-        || matches!(fetched.status, 301 | 302) && request.method == "POST"
+    if head.status == 303 && !is_get || matches!(head.status, 301 | 302) && request.method == "POST"
     {
         "GET".clone_into(&mut next.method);
         next.body.clear();

@@ -100,17 +100,21 @@ fn stdin_is_empty_or_fed_while_output_is_read() {
 fn stdout_is_handed_on_as_it_comes() {
     let watch = Instant::now();
     let mut pieces = Vec::new();
-    let finished =
-        run_streaming(job("echo one; sleep 0.3; echo two"), &Interrupts::none(), &mut |piece| {
+    let finished = run_streaming(
+        job("echo one; sleep 0.3; echo two"),
+        &Interrupts::none(),
+        None,
+        &mut |piece| {
             pieces.push((piece.to_vec(), watch.elapsed()));
             ControlFlow::Continue(())
-        });
+        },
+    );
     let expect: Vec<&[u8]> = vec![b"one\n", b"two\n"];
     assert_eq!(pieces.iter().map(|(piece, _)| &piece[..]).collect::<Vec<_>>(), expect);
     assert!(pieces[1].1.saturating_sub(pieces[0].1) > Duration::from_millis(200));
     assert_eq!(text(&finished.unwrap().stdout), "one\ntwo\n");
 
-    let stopped = run_streaming(job("echo one; sleep 60"), &Interrupts::none(), &mut |_| {
+    let stopped = run_streaming(job("echo one; sleep 60"), &Interrupts::none(), None, &mut |_| {
         ControlFlow::Break(())
     });
     assert_eq!(stopped.unwrap().outcome, JobOutcome::Stopped);
@@ -294,7 +298,7 @@ fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
     let before = memory();
     let (mut bytes, mut most) = (0, before);
     let yes = Job { limit: 32 << 20, ..job("yes") };
-    let finished = run_streaming(yes, &Interrupts::none(), &mut |chunk| {
+    let finished = run_streaming(yes, &Interrupts::none(), None, &mut |chunk| {
         bytes += chunk.len();
         most = most.max(memory());
         ControlFlow::Continue(())
