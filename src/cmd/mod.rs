@@ -1,4 +1,5 @@
-//! One file for each tool: its flags (whose doc comments are the help), its description, and how it calls [`crate::ops`].
+//! One file for each tool: its flags (whose doc comments are the help), or the name of the struct in [`crate::ops`] that has
+//! them, its description, and how it calls [`crate::ops`].
 
 use std::process::ExitCode;
 
