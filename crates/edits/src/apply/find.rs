@@ -110,7 +110,8 @@ pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     starts.into_iter().take(MOST_PLACES).map(lines).collect()
 }
 
-/// Returns the lines around a place that already hold the replacement: applying an insertion twice would insert twice.
+/// Returns the lines around a place that already hold the replacement: applying an insertion twice would insert twice. An
+/// insertion of lines that the search has, too, is one more of them.
 pub(super) fn already_applied(
     place: &MatchPlace,
     search: &[Line],
@@ -134,7 +135,9 @@ pub(super) fn already_applied(
             let inner = before..before + s.len();
             let start = place.lines.start.checked_sub(before)?;
             let there = file.get(start..start + r.len())?;
-            let new_text = r.iter().enumerate().any(|(i, r)| !inner.contains(&i) && !is_blank(r));
+            let is_new =
+                |(i, r): (usize, &&str)| !inner.contains(&i) && !is_blank(r) && !s.contains(r);
+            let new_text = r.iter().enumerate().any(is_new);
             let holds = new_text && r.iter().zip(there).all(|(r, f)| same(r, f.text));
             holds.then_some(start..start + r.len())
         })

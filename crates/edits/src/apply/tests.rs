@@ -289,6 +289,7 @@ fn already_applied() {
     no("  a\n  x\n", "a\n", "a\nx\n");
     no("a\r\nB\r\n", "b\n", "B\n");
     check("a\nb\n", &[("b\n", "b\n\n")], Ok(("a\nb\n\n", How::Exact)));
+    check("a\na\nb\n", &[("a\nb\n", "a\na\nb\n")], Ok(("a\na\na\nb\n", How::Exact)));
 }
 
 #[test]
