@@ -116,28 +116,36 @@ impl CommandChanges {
         let begun = logged.iter().position(is_begin).unwrap_or(0);
         let outputs = context.root.outputs_folder();
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
+        let (_, moves) = git::read_head_log(&top, self.head_log);
+        self.has_moved = !moves.is_empty();
+        let own = top.join(".git");
         let (events, left, mut why) = match changes {
-            Ok(changes) => {
-                let events = self.sort_changes(&outputs, changes, &logged, begun)?;
+            Ok(mut changes) => {
+                // That of commits is said below.
+                let is_of_commit = |it: &TreeChange| {
+                    let is_old = it.before.is_some() && it.after.is_some();
+                    it.path.ends_with(snapshot::INDEX)
+                        || is_old && it.path.starts_with(own.join("refs/heads"))
+                };
+                changes.retain(|it| !(self.has_moved && is_of_commit(it)));
+                let events = self.sort_changes(&top, &outputs, changes, &logged, begun)?;
                 (events, self.find_changed(&inside, Vec::new(), &logged).paths, String::new())
             }
             Err(why) => (Vec::new(), Vec::new(), self.name_changed(&top, &logged, &why)),
         };
-        let (_, moves) = git::read_head_log(&top, self.head_log);
-        self.has_moved = !moves.is_empty();
         self.left = left.iter().map(|it| name(it)).collect();
         let mut left: Vec<String> = left.iter().map(quote_name).collect();
         for (path, event) in events {
             if let Some(event) = event {
                 self.changed.push(name(&path));
                 log.append(&path, event)?;
-            } else if !(self.has_moved && path.ends_with(snapshot::INDEX)) {
+            } else if !left.contains(&quote_name(&path)) {
                 self.left.push(name(&path));
                 left.push(quote_name(&path));
             }
         }
         if !left.is_empty() {
-            let what = "these are links, modes or git's index, in a repository inside, or changed by something else, too";
+            let what = "these are links, modes, ignored, in a repository, of git itself, or changed by something else, too";
             why = format!("{what}: {}", name_some(&left, NAMED, ", "));
         }
         if self.has_moved {
@@ -166,6 +174,7 @@ impl CommandChanges {
     /// first `begun` lines of the log are older than the snapshot.
     fn sort_changes(
         &self,
+        top: &Path,
         outputs: &Path,
         changes: Vec<TreeChange>,
         logged: &[ChangeLogEntry],
@@ -174,7 +183,7 @@ impl CommandChanges {
         let (mut events, mut stored) = (Vec::new(), Vec::new());
         for change in changes {
             let writes = list_writes(logged, &change.path);
-            let Some(event) = self.find_event(&change, &writes, begun) else { continue };
+            let Some(event) = self.find_event(top, &change, &writes, begun) else { continue };
             if let (Ok(_), Some((Some(content), _))) = (&event, &change.before) {
                 stored.push(fs::store_output_unsynced(outputs, content)?);
             }
@@ -188,6 +197,7 @@ impl CommandChanges {
     /// the run that are in the log already, of which the first `begun` lines are older than the snapshot.
     fn find_event(
         &self,
+        top: &Path,
         change: &TreeChange,
         writes: &[(usize, &str, &str)],
         begun: usize,
@@ -198,8 +208,18 @@ impl CommandChanges {
         let is_known = writes.last().is_some_and(|(.., after)| *after == to);
         let fits = older.is_none_or(|(.., after)| *after == from);
         let is_logged = is_known && fits && writes[0].1 == before && from != to;
-        let is_ours = is_known || change.after.is_none() || self.was_last_to_change(&change.path);
-        if is_logged || !is_ours && change.before.is_none() {
+        // A file that came with its folder has its old times.
+        let folders =
+            || change.path.ancestors().skip(1).take_while(|it| it.starts_with(top) && *it != top);
+        let came = change.before.is_none() && folders().any(|it| self.was_last_to_change(it));
+        let is_ours = is_known
+            || change.after.is_none()
+            || came && change.is_moved
+            || self.was_last_to_change(&change.path);
+        let is_of_git = change.path.starts_with(top.join(".git"));
+        let is_shown = change.was_hidden && change.after.is_some() && !is_ours;
+        let is_of_others = change.before.is_none() && !is_ours && !came && !is_of_git;
+        if is_logged || is_shown || is_of_others {
             return None;
         }
         let is_gap =
@@ -217,7 +237,7 @@ impl CommandChanges {
         let is_whole = is_ours && fits && !writes.windows(2).any(is_gap);
         let executable = change.before.as_ref().is_some_and(|it| it.1);
         let event = FileEvent::Commands { before: before.to_owned(), after: to, executable };
-        let can = is_plain && is_whole && change.path.to_str().is_some();
+        let can = is_plain && is_whole && !change.was_hidden && change.path.to_str().is_some();
         Some(if can { Ok(event) } else { Err(()) })
     }
 

@@ -128,18 +128,87 @@ fn what_git_ignores_and_refs_are_named() {
     sandbox.write(".env", "A=1\n");
     sandbox.write("out/deep/same", "");
     commit(&sandbox);
+    sandbox.program("git", &["tag", "v0"]).run().assert_exit(0);
     std::thread::sleep(std::time::Duration::from_millis(20));
     run(&sandbox, "plain", shell("echo x >> a.txt"));
     let json = take_back(&sandbox, &["--json"]).assert_exit(0).json();
     assert_eq!(json["ignored"], serde_json::json!([]), "{json}");
+    run(&sandbox, "odd", shell("echo x >> a.txt; echo B=2 >> .env; touch out/deep/new"));
+    let undone = take_back(&sandbox, &[]).assert_exit(0).stdout_has(&["/.env, ", "/out\n"]);
+    assert!(!undone.stdout.contains("old.log"), "{}", undone.stdout);
+    run(&sandbox, "ignored alone", shell("touch out/deep/newer"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", "/out\n"]);
     run(
         &sandbox,
-        "odd",
-        shell("echo x >> a.txt; echo B=2 >> .env; touch out/deep/new; git tag v1"),
+        "gone",
+        shell("rm .env; mkdir n; echo x > n/n.log; git tag v1; git branch b; git tag -d v0"),
     );
-    let changed = ["/.env, ", "/out, ", "/.git/refs/tags/v1\n"];
-    let undone = take_back(&sandbox, &[]).assert_exit(0).stdout_has(&changed);
-    assert!(!undone.stdout.contains("old.log"), "{}", undone.stdout);
+    let left = [
+        "/.env, ",
+        "/.git/refs/heads/b, ",
+        "/.git/refs/tags/v0, ",
+        "/.git/refs/tags/v1\n",
+        "/n/n.log\n",
+    ];
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&left);
+}
+
+#[test]
+fn what_was_there_before_is_not_removed() {
+    let sandbox = sandbox().file(".gitignore", "*.log\nout/\n").file("k.log", "1\n");
+    sandbox.write("out/o", "1\n");
+    sandbox.write("tracked.log", "1\n");
+    sandbox.program("git", &["add", "-f", "tracked.log"]).run().assert_exit(0);
+    commit(&sandbox);
+    sandbox.program("git", &["init", "-q", "inner"]).run().assert_exit(0);
+    sandbox.write("inner/f", "1\n");
+    // Of files that were hidden before, each gets a new inode, as if it were new.
+    let commands =
+        "rm .gitignore; rm -rf inner/.git; sed -i s/1/2/ k.log out/o tracked.log inner/f";
+    run(&sandbox, "show", shell(commands));
+    let left = ["/k.log", "/out/o", "/inner/f"];
+    let undone = take_back(&sandbox, &[]).assert_exit(1).stdout_has(&left);
+    let text = |name: &str| sandbox.read(name);
+    assert_eq!(left.map(|name| text(&name[1..])), ["2\n"; 3], "{}", undone.stdout);
+    assert_eq!((text("tracked.log"), text(".gitignore")), ("1\n".into(), "*.log\nout/\n".into()));
+    run(&sandbox, "tracked", shell("echo 3 >> tracked.log"));
+    take_back(&sandbox, &[]).assert_exit(0).stdout_has(&["/tracked.log\n"]);
+    assert_eq!(text("tracked.log"), "1\n");
+}
+
+#[test]
+fn folders_that_moved_and_hard_links_are_taken_back() {
+    let sandbox = sandbox().file("d/b.txt", "b\n").file("d/c.txt", "c\n");
+    std::fs::hard_link(sandbox.work().join("a.txt"), sandbox.work().join("h.txt")).unwrap();
+    commit(&sandbox);
+    let before = tree(&sandbox);
+    run(&sandbox, "move", shell("mv d e; echo x >> a.txt"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(tree(&sandbox), before);
+    run(&sandbox, "move and change", shell("mv d g; echo x >> g/b.txt"));
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/g/b.txt\n"]);
+    assert_eq!((sandbox.read("d/b.txt"), sandbox.read("g/b.txt")), ("b\n".into(), "b\nx\n".into()));
+    run(&sandbox, "link", shell("mv d f; ln -s f d"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["reached by a symbolic link"]);
+}
+
+#[test]
+fn a_run_that_left_only_what_stays_is_one_of_the_runs() {
+    let sandbox = sandbox();
+    run(&sandbox, "first", shell("echo x >> a.txt"));
+    run(&sandbox, "second", shell("chmod +x a.txt"));
+    let list = take_back(&sandbox, &["--list"]).assert_exit(0).stdout;
+    assert!(list.contains("  1  ") && list.contains("second") && list.contains("  2  "), "{list}");
+    let json = take_back(&sandbox, &["--json"]).assert_exit(1).json();
+    assert!(json["not_undone"][0].as_str().unwrap().contains("/a.txt"), "{json}");
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\nx\n");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    // HEAD did not move, and neither run names what the other one left.
+    run(&sandbox, "third", shell("ln -s a.txt l"));
+    run(&sandbox, "fourth", shell("echo n > n; git stash -q -u; git stash pop -q"));
+    let undone = take_back(&sandbox, &[]).assert_exit(0);
+    assert!(!undone.stdout.contains("stay"), "{}", undone.stdout);
 }
 
 #[test]
@@ -271,7 +340,7 @@ fn without_a_repository_undo_names_what_commands_changed() {
     // A run that only ran commands is not passed over in silence.
     run(&sandbox, "y", shell("rm two.txt"));
     let folder = format!("changed while commands ran: {}\n", sandbox.work().display());
-    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", folder.trim_end()]);
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&[folder.trim_end(), "--undo again"]);
 }
 
 #[test]
@@ -331,8 +400,8 @@ fn a_bare_repository_is_no_working_tree() {
     let sandbox = Sandbox::new().env("STY", "1.undo").file("HEAD.txt", "h\n");
     sandbox.program("git", &["init", "-q", "--bare", "."]).run().assert_exit(0);
     run(&sandbox, "bare", shell("echo x >> HEAD.txt"));
-    let words = ["nothing to undo", "in no git repository", "/HEAD.txt"];
-    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&words);
+    let words = ["nothing was undone", "in no git repository", "/HEAD.txt"];
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&words);
 }
 
 #[test]
@@ -342,7 +411,7 @@ fn a_repository_that_cannot_be_read_is_said_at_once() {
     let said = run(&sandbox, "x", shell("echo x >> a.txt; ls") + &shell("ls"));
     let note = "undo will not take back what commands change here";
     assert_eq!(said.stderr.matches(note).count(), 1, "{}", said.stderr);
-    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", "/a.txt"]);
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["nothing was undone", "/a.txt"]);
     sandbox.write(".git/config", "");
     if std::os::unix::fs::chown(sandbox.work().join(".git"), Some(65534), None).is_ok() {
         run(&sandbox, "y", shell("ls")).stderr_has(&[note, "another user"]);
@@ -388,8 +457,8 @@ fn two_runs_at_once_do_not_take_back_each_others_changes() {
     sandbox.run(&["-c", "two", "second"]).assert_exit(0);
     first.wait().assert_exit(0);
     for name in ["one", "two"] {
-        let words = ["nothing to undo", "another run was at work there"];
-        take_back(&sandbox, &["-c", name]).assert_exit(1).stderr_has(&words);
+        let words = ["nothing was undone", "another run was at work there"];
+        take_back(&sandbox, &["-c", name]).assert_exit(1).stdout_has(&words);
     }
     assert!(sandbox.work().join("first").exists() && sandbox.work().join("second").exists());
 }
@@ -411,8 +480,8 @@ fn a_run_that_ends_while_another_one_works_takes_back_nothing_of_it() {
     sandbox.run(&["-c", "two", "second"]).assert_exit(0);
     sandbox.write("go", "");
     first.wait().assert_exit(0);
-    let words = ["nothing to undo", "another run was at work there", "/second"];
-    take_back(&sandbox, &["-c", "two"]).assert_exit(1).stderr_has(&words);
+    let words = ["nothing was undone", "another run was at work there", "/second"];
+    take_back(&sandbox, &["-c", "two"]).assert_exit(1).stdout_has(&words);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
 //! is asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ use crate::ops::run::call::Call;
 use crate::ops::run::opening::torn_block;
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::ops::screen::undo_report::{
-    UndoPlan, UndoRefusal, report_done, report_list, report_refusals, undo_block,
+    UndoPlan, UndoRefusal, describe_ignored, report_done, report_list, report_refusals, undo_block,
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{
-    ChangeLogEntry, FileEvent, RunFacts, RunFileChange, list_changes, list_unknown, undone_ids,
+    ChangeLogEntry, FileEvent, NO_FILE, RunFacts, RunFileChange, list_changes, list_unknown,
+    undone_ids,
 };
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
@@ -138,6 +140,94 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     Ok(report)
 }
 
+/// Runs that undo is about, the newest first.
+#[derive(Default)]
+struct LastRuns {
+    ids: Vec<String>,
+    /// What they changed, the newest first.
+    changes: Vec<RunFileChange>,
+    /// The ends of their commands of which not all that they changed is known.
+    unknown: Vec<ChangeLogEntry>,
+    /// When their commands began, in the order of the log: the run, the top of the tree, and nanoseconds since 1970.
+    began: Vec<(String, PathBuf, u64)>,
+}
+
+impl LastRuns {
+    /// Reads those that changed something. What commands did counts for no single file.
+    fn read(call: &Call<'_>, is_meant: &dyn Fn(&RunFileChange) -> bool) -> Result<Self, Problem> {
+        let (log, scope) = (change_log::read_log(call.root())?, UndoScope::of(call)?);
+        let is_in_scope = |it: &&ChangeLogEntry| {
+            call.which.file_edit.is_none() && scope.includes(&it.facts, &it.path)
+        };
+        let mut changes = list_changes(&log);
+        changes.reverse();
+        changes.retain(is_meant);
+        let wrote: HashSet<&str> = changes.iter().map(|it| it.facts.run.as_str()).collect();
+        // Of a run that was undone before, it was said then.
+        let undone: HashSet<&str> =
+            undone_ids(&log).filter_map(|id| id.split(':').next()).collect();
+        let is_new = |it: &&ChangeLogEntry| {
+            let run = it.facts.run.as_str();
+            wrote.contains(run) || !undone.contains(run)
+        };
+        let unknown = list_unknown(&log).into_iter().map(|(it, _)| it).filter(is_in_scope);
+        let unknown: Vec<&ChangeLogEntry> = unknown.filter(is_new).collect();
+        let runs: HashSet<&str> =
+            unknown.iter().map(|it| it.facts.run.as_str()).chain(wrote).collect();
+        let (mut ids, mut began): (Vec<String>, Vec<_>) = (Vec::new(), Vec::new());
+        for entry in log.iter().rev().filter(|it| runs.contains(it.facts.run.as_str())) {
+            if !ids.contains(&entry.facts.run) {
+                ids.push(entry.facts.run.clone());
+            }
+        }
+        for entry in log.iter().filter(is_in_scope) {
+            if let FileEvent::CommandsRan { since: since @ 1.., .. } = entry.event {
+                began.push((entry.facts.run.clone(), PathBuf::from(&entry.path), since));
+            }
+        }
+        let unknown = unknown.into_iter().cloned().collect();
+        Ok(Self { ids, changes, unknown, began })
+    }
+
+    /// Leaves these runs.
+    fn retain(&mut self, is_meant: impl Fn(&String) -> bool) {
+        self.ids.retain(&is_meant);
+        self.changes.retain(|it| is_meant(&it.facts.run));
+        self.unknown.retain(|it| is_meant(&it.facts.run));
+        self.began.retain(|(run, ..)| is_meant(run));
+    }
+
+    /// Finds what git ignores in the trees of these runs, and changed since their commands began.
+    fn find_ignored(&self) -> ChangedFiles {
+        let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
+        let mut tops: BTreeMap<&Path, u64> = BTreeMap::new();
+        for (_, top, since) in &self.began {
+            let first = tops.entry(top).or_insert(*since);
+            *first = (*first).min(*since);
+        }
+        let written: HashSet<&Path> = self.changes.iter().map(|it| Path::new(&it.path)).collect();
+        for (top, since) in tops {
+            let has_changed = |path: &Path| {
+                let changed = file_stamp::changed_at(path);
+                changed.is_some_and(|it| it.as_nanos() >= u128::from(since))
+                    && !written.contains(path)
+            };
+            for path in git::list_ignored(top) {
+                let below = walk_below(&path, &|_| true);
+                let mut below = below.take_while(|_| watch.elapsed() < IGNORED_TIME);
+                if has_changed(&path) || below.any(|it| has_changed(&it.path())) {
+                    found.paths.push(path);
+                }
+            }
+            found.is_cut |= watch.elapsed() >= IGNORED_TIME;
+        }
+        found
+    }
+}
+
+/// Maximum time to look for what git ignores and changed.
+const IGNORED_TIME: Duration = Duration::from_secs(1);
+
 /// Undoes the changes that are meant of the last runs that made some.
 fn undo_last(
     call: &Call<'_>,
@@ -151,48 +241,38 @@ fn undo_last(
             call.name
         )));
     }
-    let read = || -> Result<(Vec<RunFileChange>, Vec<String>), Problem> {
-        let mut changes = read_newest_first(call.root())?;
-        changes.retain(is_meant);
-        let mut runs: Vec<String> = Vec::new();
-        for change in &changes {
-            if !runs.contains(&change.facts.run) {
-                runs.push(change.facts.run.clone());
-            }
-        }
-        Ok((changes, runs))
-    };
     let other = match call.which.file_edit {
         Some(_) => "",
         None => {
             "; for a conversation of its own add -c NAME, or --continue for the last one in this folder"
         }
     };
-    let nothing = |left: &str| format!("nothing to undo in {of}{left}{other}");
+    let nothing = format!("nothing to undo in {of}{other}");
     if args.list {
-        let (changes, runs) = read()?;
-        let log = change_log::read_log(call.root())?;
-        return Ok(report_list(&changes, &runs, &list_unknown(&log), &nothing("")));
+        let LastRuns { ids, changes, unknown, .. } = LastRuns::read(call, is_meant)?;
+        return Ok(report_list(&changes, &ids, &unknown, &nothing));
     }
-    let choose = || -> Result<Vec<RunFileChange>, Problem> {
-        let (mut changes, runs) = read()?;
+    let choose = || -> Result<LastRuns, Problem> {
+        let mut last = LastRuns::read(call, is_meant)?;
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
-        if runs.is_empty() {
-            let left = describe_unknown(call, &[])?.0.pop().map(|left| format!("; {left}"));
-            return Err(Problem::failed(nothing(&left.unwrap_or_default())));
+        if last.ids.is_empty() {
+            last.began.drain(..last.began.len().saturating_sub(1));
+            let ignored = describe_ignored(&last.find_ignored());
+            let ignored = ignored.map_or_else(String::new, |it| format!("\n{it}"));
+            return Err(Problem::failed(format!("{nothing}{ignored}")));
         }
-        let Some(chosen) = runs.get(..count) else {
+        let Some(chosen) = last.ids.get(..count).map(<[String]>::to_vec) else {
             return Err(Problem::failed(format!(
                 "cannot undo {count} runs of {of}; runs that can be undone: {}",
-                runs.len()
+                last.ids.len()
             )));
         };
-        changes.retain(|change| chosen.contains(&change.facts.run));
-        Ok(changes)
+        last.retain(|run| chosen.contains(run));
+        Ok(last)
     };
     let found = choose()?;
     call.root().prepare()?;
-    let mut journals = open_conversations(call, &found)?;
+    let mut journals = open_conversations(call, &found.changes)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, &call.interrupts)?;
     // Read again under the lock: a run or another undo may have come first.
     take_back(call, args, &mut journals, choose()?)
@@ -201,78 +281,18 @@ fn undo_last(
 /// Takes back what these runs wrote, which a rewind removes from the call's conversation. The caller records it there.
 pub(crate) fn undo_removed(call: &Call<'_>, runs: &[&str]) -> Result<Report, Problem> {
     let _lock = lock::lock_index(call.root(), change_log::LOCK, &call.interrupts)?;
-    let mut changes = read_newest_first(call.root())?;
-    changes.retain(|change| runs.contains(&change.facts.run.as_str()));
+    let mut last = LastRuns::read(call, &|_| true)?;
+    last.retain(|run| runs.contains(&run.as_str()));
     // A copy of a conversation has the runs of the original.
     let is_own = |it: &RunFacts| it.of.contains(&call.name) || it.conversation == call.name;
-    if let Some(other) = changes.iter().find(|it| !is_own(&it.facts)) {
+    if let Some(other) = last.changes.iter().find(|it| !is_own(&it.facts)) {
         let (path, name) = (quote_name(Path::new(&other.path)), &other.facts.conversation);
         return Err(Problem::failed(format!(
             "nothing was undone: {path} was written by a run of conversation {name}; nagent -c {name} --undo takes that \
              back, and without --files only the conversation is rewound"
         )));
     }
-    take_back(call, &UndoArgs::default(), &mut [], changes)
-}
-
-fn read_newest_first(root: &Root) -> Result<Vec<RunFileChange>, Problem> {
-    let mut changes = list_changes(&change_log::read_log(root)?);
-    changes.reverse();
-    Ok(changes)
-}
-
-/// Describes what is not known of the commands of these runs, and of later runs of this conversation. And what git ignores
-/// and changed since they began.
-fn describe_unknown(
-    call: &Call<'_>,
-    undone: &[UndoPlan],
-) -> Result<(Vec<String>, ChangedFiles), Problem> {
-    let log = change_log::read_log(call.root())?;
-    let changes = || undone.iter().flat_map(|plan| &plan.changes);
-    let (oldest, scope) = (changes().map(|change| &change.facts.at).min(), UndoScope::of(call)?);
-    let is_about = |it: &ChangeLogEntry| {
-        let is_later = oldest.is_none_or(|oldest| it.facts.at >= *oldest);
-        // Of a run that was undone before, it was said then.
-        let was_undone = undone_ids(&log).any(|id| id.starts_with(&it.facts.run));
-        let is_new = !was_undone || changes().any(|change| change.facts.run == it.facts.run);
-        let is_meant = || scope.includes(&it.facts, &it.path);
-        is_later && is_new && call.which.file_edit.is_none() && is_meant()
-    };
-    let describe = |(_, why)| format!("not all that commands did is taken back: {why}");
-    let unknown = list_unknown(&log).into_iter().filter(|(it, _)| is_about(it));
-    let mut began: BTreeMap<&Path, u64> = BTreeMap::new();
-    for entry in log.iter().filter(|it| is_about(it)) {
-        if let FileEvent::CommandsRan { since: since @ 1.., .. } = entry.event {
-            let first = began.entry(Path::new(&entry.path)).or_insert(since);
-            *first = since.min(*first);
-        }
-    }
-    let written = undone.iter().map(|plan| plan.path.clone()).collect();
-    Ok((unknown.map(describe).collect(), find_ignored(&began, &written)))
-}
-
-/// Maximum time to look for what git ignores and changed.
-const IGNORED_TIME: Duration = Duration::from_secs(1);
-
-/// Finds what git ignores in these trees and changed since a time, but for what is undone.
-fn find_ignored(began: &BTreeMap<&Path, u64>, written: &BTreeSet<PathBuf>) -> ChangedFiles {
-    let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
-    for (top, since) in began {
-        let has_changed = |path: &Path| {
-            let changed =
-                file_stamp::changed_at(path).is_some_and(|it| it.as_nanos() >= u128::from(*since));
-            changed && !written.contains(path)
-        };
-        for path in git::list_ignored(top) {
-            let mut below =
-                walk_below(&path, &|_| true).take_while(|_| watch.elapsed() < IGNORED_TIME);
-            if has_changed(&path) || below.any(|it| has_changed(&it.path())) {
-                found.paths.push(path);
-            }
-        }
-        found.is_cut |= watch.elapsed() >= IGNORED_TIME;
-    }
-    found
+    take_back(call, &UndoArgs::default(), &mut [], last)
 }
 
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
@@ -295,15 +315,16 @@ fn take_back(
     call: &Call<'_>,
     args: &UndoArgs,
     journals: &mut [ConversationFile],
-    chosen: Vec<RunFileChange>,
+    chosen: LastRuns,
 ) -> Result<Report, Problem> {
     let mut files: Vec<(PathBuf, Vec<RunFileChange>)> = Vec::new();
-    for change in chosen {
-        let path = PathBuf::from(&change.path);
-        match files.iter_mut().find(|(known, _)| *known == path) {
-            Some((_, changes)) => changes.push(change),
-            None => files.push((path, vec![change])),
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for change in &chosen.changes {
+        let place = *places.entry(&change.path).or_insert(files.len());
+        if place == files.len() {
+            files.push((PathBuf::from(&change.path), Vec::new()));
         }
+        files[place].1.push(change.clone());
     }
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     for (path, changes) in files {
@@ -315,8 +336,16 @@ fn take_back(
     if !refusals.is_empty() {
         return Ok(report_refusals(call, &refusals));
     }
-    let (left, ignored) = describe_unknown(call, &plans)?;
+    let ignored = chosen.find_ignored();
     write_all(call, &mut plans)?;
+    // What is said of a run is said once.
+    for left in chosen.unknown.iter().filter(|_| plans.is_empty()) {
+        let mut log = start_log(call, &call.name);
+        log.facts.at = clock::now();
+        let (before, after) = (NO_FILE.to_owned(), NO_FILE.to_owned());
+        let undone = vec![format!("{}:", left.facts.run)];
+        log.append(Path::new(&left.path), FileEvent::Undo { undone, before, after })?;
+    }
     // From here on the files are changed: a failure to record that says so.
     for (at, plan) in plans.iter().enumerate() {
         let journals = if at < JOURNALED { &mut *journals } else { &mut [] };
@@ -328,7 +357,7 @@ fn take_back(
             ))
         })?;
     }
-    Ok(report_done(call, plans, &left, &ignored))
+    Ok(report_done(call, plans, &chosen.unknown, &ignored))
 }
 
 /// Maximum number of files of an undo that a conversation records.
@@ -350,20 +379,13 @@ fn plan_file(
     if there.is_some_and(|there| fs::real_path(there).is_none_or(|real| real != there)) {
         return refuse(linked());
     }
-    let boundary = file_conversation::file_boundary(&call.env, root, Some(&path))?;
-    let mut opened = boundary.open_for_write(&path)?;
+    let opened = open_to_undo(call, &path, &changes)?;
     // It came just now.
     if opened.path() != path {
         return refuse(linked());
     }
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
-    opened.executable = oldest.executable == Some(true);
-    // Written as before: in place by the file's own conversation, and by others only under this name.
-    let own = file_index::find_entry(root, &path).ok().flatten();
-    if own.is_none_or(|own| own.conversation != newest.facts.conversation) {
-        opened.part_links();
-    }
     let is_done = now.sha256 == oldest.before;
     if !is_done && !args.force {
         let is_gap = |pair: &[RunFileChange]| pair[0].before != pair[1].after;
@@ -388,6 +410,23 @@ fn plan_file(
     Ok(Ok(UndoPlan { path, opened: Some(opened), now, goal, changes, diff, previous: None }))
 }
 
+/// Opens a file that gets an earlier content.
+fn open_to_undo(
+    call: &Call<'_>,
+    path: &Path,
+    changes: &[RunFileChange],
+) -> Result<Opened, Problem> {
+    let boundary = file_conversation::file_boundary(&call.env, call.root(), Some(path))?;
+    let mut opened = boundary.open_for_write(path)?;
+    opened.executable = changes.last().is_some_and(|oldest| oldest.executable == Some(true));
+    // Written as before: in place by the file's own conversation, and by others only under this name.
+    let own = file_index::find_entry(call.root(), path).ok().flatten().map(|own| own.conversation);
+    if own.as_ref() != changes.first().map(|newest| &newest.facts.conversation) {
+        opened.part_links();
+    }
+    Ok(opened)
+}
+
 /// Reads the content before a change.
 fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion> {
     let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
@@ -399,28 +438,34 @@ fn read_goal(root: &Root, oldest: &RunFileChange) -> anyhow::Result<FileVersion>
 fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
     let outputs = call.root().outputs_folder();
     let stop = || call.interrupts.pending().is_some();
+    let has_parted = Cell::new(false);
     let write = |opened: Opened, content: &FileVersion| {
         let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-        match &content.bytes {
-            Some(bytes) => {
-                let written = replace::replace_file(opened, bytes, &mut keep)?;
-                if written.parted > 0 {
-                    let name = quote_name(&written.path);
-                    call.print_note(&format!(
-                        "other hard links to {name} keep the content from before the undo"
-                    ));
-                }
-                Ok(written.previous)
-            }
-            None => replace::remove_file(opened, &mut keep),
+        let Some(bytes) = &content.bytes else { return replace::remove_file(opened, &mut keep) };
+        let written = replace::replace_file(opened, bytes, &mut keep)?;
+        if written.parted > 0 {
+            has_parted.set(true);
+            let name = quote_name(&written.path);
+            call.print_note(&format!(
+                "other hard links to {name} keep the content from before the undo"
+            ));
         }
+        Ok(written.previous)
     };
     for at in 0..plans.len() {
         let plan = &mut plans[at];
-        let Some(opened) = plan.opened.take().filter(|_| plan.now.sha256 != plan.goal.sha256)
+        let Some(mut opened) = plan.opened.take().filter(|_| plan.now.sha256 != plan.goal.sha256)
         else {
             continue;
         };
+        if has_parted.get() {
+            // It may have been another name of the file that was written.
+            let again = open_to_undo(call, &plan.path, &plan.changes)?;
+            let content = FileVersion::from_bytes(replace::read_bytes(&again, u64::MAX)?);
+            if content.sha256 == plan.now.sha256 {
+                opened = again;
+            }
+        }
         let error = match write(opened, &plan.goal) {
             Ok(previous) => {
                 plan.previous = previous;

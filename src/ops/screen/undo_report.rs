@@ -10,7 +10,9 @@ use crate::out::Report;
 use conversation::exit::Exit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
-use conversation::memory::changes::{ChangeLogEntry, NO_FILE, RunFacts, RunFileChange, short_hash};
+use conversation::memory::changes::{
+    ChangeLogEntry, FileEvent, NO_FILE, RunFacts, RunFileChange, short_hash,
+};
 use edits::diff::file_diff::DiffText;
 use sandbox::automatic_files::ChangedFiles;
 use sys::names::name_some;
@@ -36,9 +38,23 @@ pub(crate) struct UndoRefusal {
     pub(crate) message: String,
 }
 
+/// Says what git ignores and changed, if something did.
+pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> Option<String> {
+    let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
+    let more = if ignored.is_cut { ", and not all was looked at" } else { "" };
+    let is_said = !names.is_empty() || ignored.is_cut;
+    let names = name_some(&names, IGNORED, ", ");
+    is_said.then(|| format!("changed since commands began, and ignored by git: {names}{more}"))
+}
+
+/// Why not all that commands did is taken back.
+fn why(entry: &ChangeLogEntry) -> &str {
+    if let FileEvent::CommandsRan { why, .. } = &entry.event { why } else { "" }
+}
+
 /// `2026-11-22T01:02:03Z  Accept CRLF too`
-fn summary_line(change: &RunFileChange) -> String {
-    let RunFacts { at, prompt, .. } = &change.facts;
+fn summary_line(run: &RunFacts) -> String {
+    let RunFacts { at, prompt, .. } = run;
     let at = if at.is_empty() { "(no time)" } else { at };
     let prompt = if prompt.is_empty() { "(no prompt)" } else { prompt };
     format!("{at}  {prompt}\n")
@@ -63,9 +79,10 @@ const IGNORED: usize = 20;
 pub(crate) fn report_done(
     call: &Call<'_>,
     plans: Vec<UndoPlan>,
-    left: &[String],
+    left: &[ChangeLogEntry],
     ignored: &ChangedFiles,
 ) -> Report {
+    let is_all_left = plans.is_empty();
     let is_terminal = terminal::stderr_is_terminal();
     let (mut text, mut files) = (String::new(), Vec::new());
     for plan in plans {
@@ -76,7 +93,7 @@ pub(crate) fn report_done(
             (_, Some(_)) => "restored",
         };
         text.push_str(&format!("{end} {}\n", quote_name(&plan.path)));
-        text.extend(plan.changes.iter().map(summary_line));
+        text.extend(plan.changes.iter().map(|it| summary_line(&it.facts)));
         let is_forced = plan.changes.first().is_some_and(|last| last.after != plan.now.sha256);
         if let Some(previous) = plan.previous.as_ref().filter(|_| is_forced) {
             text.push_str(&format!("the replaced content is in {}\n", quote_name(previous)));
@@ -101,16 +118,19 @@ pub(crate) fn report_done(
             "diff_cut": is_cut,
         }));
     }
-    text.extend(left.iter().map(|left| format!("{left}\n")));
-    let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
-    if !names.is_empty() {
-        let more = if ignored.is_cut { ", and not all was looked at" } else { "" };
-        let names = name_some(&names, IGNORED, ", ");
-        text.push_str(&format!(
-            "changed since commands began, and stays (ignored by git, or a ref): {names}{more}\n"
-        ));
+    let mut left_names = Vec::new();
+    for entry in left {
+        let what = format!("not all that commands did is taken back: {}", why(entry));
+        let of = if is_all_left { summary_line(&entry.facts) } else { String::new() };
+        text.push_str(&format!("{of}{what}\n"));
+        left_names.push(what);
     }
-    let report = Report::wrapped(&text).with("files", files).with("not_undone", left);
+    if is_all_left && !left.is_empty() {
+        text.push_str("nothing was undone; --undo again takes back the run before this one\n");
+    }
+    text.extend(describe_ignored(ignored).map(|ignored| ignored + "\n"));
+    let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
+    let report = Report::wrapped(&text).with("files", files).with("not_undone", left_names);
     let report = report.with("ignored", names);
     Report { exit: if left.is_empty() { Exit::Done } else { Exit::Failed }, ..report }
 }
@@ -133,14 +153,15 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
 pub(crate) fn report_list(
     changes: &[RunFileChange],
     runs: &[String],
-    unknown: &[(&ChangeLogEntry, &str)],
+    unknown: &[ChangeLogEntry],
     nothing: &str,
 ) -> Report {
     let (mut text, mut list) = (String::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
         let of_run = || changes.iter().filter(|change| change.facts.run == *run);
-        let Some(first) = of_run().next() else { continue };
-        let RunFacts { at: time, prompt, task, conversation, .. } = &first.facts;
+        let left = || unknown.iter().filter(|it| it.facts.run == *run);
+        let facts = of_run().map(|it| &it.facts).chain(left().map(|it| &it.facts)).next();
+        let Some(RunFacts { at: time, prompt, task, conversation, .. }) = facts else { continue };
         let n = at + 1;
         // The changes of a child count as those of the run that was asked.
         let prompt = if task.is_empty() { prompt } else { task };
@@ -149,8 +170,8 @@ pub(crate) fn report_list(
             let by = if change.executable.is_some() { "  (by commands)" } else { "" };
             text.push_str(&format!("     {}{by}\n", quote_name(&change.path)));
         }
-        for (_, why) in unknown.iter().filter(|(of, _)| of.facts.run == *run) {
-            text.push_str(&format!("     without what commands changed: {why}\n"));
+        for left in left() {
+            text.push_str(&format!("     without what commands changed: {}\n", why(left)));
         }
         let file = |change| {
             let mut file = change_to_json(change);
@@ -181,7 +202,7 @@ pub(crate) fn undo_block(plan: &UndoPlan, more: usize) -> Block {
         None => "does not exist, as before that",
     };
     let more = if more > 0 { format!("\n{more} more files were undone.") } else { String::new() };
-    let lines: String = changes.iter().map(|it| format!("- {}", summary_line(it))).collect();
+    let lines: String = changes.iter().map(|it| format!("- {}", summary_line(&it.facts))).collect();
     Block::new("system")
         .with("change", "undo")
         .with("path", &path)

@@ -4,7 +4,6 @@
 //! written a repository: its claims about its own location are ignored, secrets are cut out of addresses, and damage in
 //! it is not an error here.
 
-use super::own_folders::git_folders;
 use super::repository::{ask_repository, describe_open_error};
 use conversation::format::harmless::quote_name;
 use git2::{ErrorCode, Repository, StatusOptions, StatusShow};
@@ -12,7 +11,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use sys::walk::walk_below;
 
 const REMOTES: usize = 20;
 
@@ -80,21 +78,18 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
     paths.into_iter().map(|path| top.join(path)).collect()
 }
 
-/// Lists what a snapshot of the tree with this top does not have: the files and folders that git ignores, and its own refs.
+/// Lists the files and folders that git ignores in the tree with this top.
 pub fn list_ignored(top: &Path) -> Vec<PathBuf> {
     let list = |repository: Repository| {
         let mut options = StatusOptions::new();
-        options.show(StatusShow::Workdir).include_untracked(false).include_ignored(true);
+        options.show(StatusShow::Workdir).include_ignored(true);
+        options.include_untracked(true).recurse_untracked_dirs(true);
         let statuses = repository.statuses(Some(&mut options))?;
         let ignored = statuses.iter().filter(|it| it.status().is_ignored());
         Ok(ignored.map(|it| it.path_bytes().to_owned()).collect())
     };
     let ignored: Vec<Vec<u8>> = ask_repository(top, list).unwrap_or_default();
-    let ignored = ignored.iter().map(|it| top.join(OsStr::from_bytes(it)).components().collect());
-    let folders = git_folders(&top.join(".git"));
-    let refs = folders.iter().flat_map(|it| walk_below(&it.join("refs"), &|_| true));
-    let refs = refs.map(|it| it.path()).filter(|it| !it.is_dir());
-    ignored.chain(refs).collect()
+    ignored.iter().map(|it| top.join(OsStr::from_bytes(it)).components().collect()).collect()
 }
 
 /// Reads the facts about the repository of `cwd`. Starts no program, opens no connection and never fails.

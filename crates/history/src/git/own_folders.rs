@@ -56,7 +56,12 @@ pub fn read_head_log(top: &Path, offset: u64) -> (u64, Vec<String>) {
     let bytes = sys::fs::read_bytes(&log, u64::MAX).ok().flatten().unwrap_or_default();
     let new = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
     let new = String::from_utf8_lossy(new);
-    let moves = new.lines().filter_map(|line| Some(line.split_once('\t')?.1));
+    // `git stash` resets to the commit that is there.
+    let moves = new.lines().filter_map(|line| {
+        let (commits, what) = line.split_once('\t')?;
+        let mut commits = commits.split(' ');
+        (commits.next() != commits.next()).then_some(what)
+    });
     (length, moves.take(MOVES).map(|line| escape_line(line, MOVE)).collect())
 }
 

@@ -2,8 +2,8 @@
 //! libgit2 compares the tree with an index of nagent's own, as `git status` does it with the user's, so only what changed
 //! since the last time is read. Contents that the user's repository does not have are stored byte for byte in a bare one,
 //! `{root}/snapshots/{hash of the top}.git`. Nothing is written in the user's, not even the time of an object, which
-//! libgit2 renews where it writes one again. Files that `.gitignore` excludes are not looked at, of
-//! repositories inside it is only known that they are there, and of the index only whether it differs.
+//! libgit2 renews where it writes one again. Of files that `.gitignore` excludes it is only known that they are there (but
+//! for those that git tracks), of repositories inside also their commit, and of the user's refs and index whether they differ.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -32,8 +32,14 @@ const REGULAR: u32 = 0o100_644;
 const LINK: u32 = 0o120_000;
 const REPOSITORY: u32 = 0o160_000;
 
+/// The mode of what is ignored. No file has it.
+const IGNORED: u32 = 1;
+
 /// The name of the user's index in a snapshot.
 pub const INDEX: &str = ".git/index";
+
+/// What git leaves while a merge or the like is under way.
+const UNDER_WAY: [&str; 4] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"];
 
 /// The mode of a file in the tree, and the id of its content. A file that cannot be read has zeros.
 pub type Entry = (u32, Oid);
@@ -56,6 +62,8 @@ pub struct TreeChange {
     pub after: Option<Version>,
     /// Whether a file with this content was removed elsewhere.
     pub is_moved: bool,
+    /// Whether it may have been there before, ignored or in a repository inside.
+    pub was_hidden: bool,
 }
 
 /// Remembers the working tree with this top.
@@ -71,22 +79,42 @@ pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>
         ensure!(changed.len() <= SNAPSHOT_FILES, "over {SNAPSHOT_FILES} files changed");
         let gone = changed.iter().filter(|(_, _, after)| after.is_none());
         let gone: HashSet<Oid> = gone.filter_map(|(_, before, _)| Some((*before)?.1)).collect();
+        let hidden = old.iter().filter(|(_, (mode, _))| matches!(*mode, REPOSITORY | IGNORED));
+        let hidden: HashSet<&Path> = hidden.map(|(path, _)| as_path(path)).collect();
         let mut left = 2 * SNAPSHOT_BYTES;
         let mut read = |file: Option<Entry>| file.map(|it| store.read(it, &mut left)).transpose();
         let change = |(path, before, after): (&[u8], Option<Entry>, Option<Entry>)| {
             let is_moved = after.is_some_and(|file| gone.contains(&file.1));
+            let is_inside = before.is_some_and(|it| it.0 == REPOSITORY);
             let (before, after) = (read(before)?, read(after)?);
-            let path = store.top.join(OsStr::from_bytes(path));
-            Ok(TreeChange { path, before, after, is_moved })
+            let was_hidden = as_path(path).ancestors().any(|it| hidden.contains(it)) && !is_inside;
+            Ok(TreeChange {
+                path: store.top.join(as_path(path)),
+                before,
+                after,
+                is_moved,
+                was_hidden,
+            })
         };
-        changed.into_iter().map(change).collect()
+        // What is ignored now is no change; the rest of a folder may be named in another way.
+        let is_change = |(path, before, after): &(&[u8], Option<Entry>, Option<Entry>)| {
+            let is_ignored = |file: &Option<Entry>| file.is_some_and(|it| it.0 == IGNORED);
+            let there = || fs::symlink_metadata(store.top.join(as_path(path))).is_ok();
+            !(before.is_none() && is_ignored(after)
+                || is_ignored(before) && after.is_none() && there())
+        };
+        changed.into_iter().filter(is_change).map(change).collect()
     })
 }
 
 /// The repositories inside of the working tree with this top, of which a snapshot has no files.
 pub fn list_repositories(top: &Path, snapshot: &Snapshot) -> Vec<PathBuf> {
     let is_one = |(_, (mode, _)): &&(Vec<u8>, Entry)| *mode == REPOSITORY;
-    snapshot.iter().filter(is_one).map(|(path, _)| top.join(OsStr::from_bytes(path))).collect()
+    snapshot.iter().filter(is_one).map(|(path, _)| top.join(as_path(path))).collect()
+}
+
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 /// The files that two snapshots do not have alike, before and after.
@@ -148,52 +176,99 @@ impl Store {
         let mut index = self.open_index()?;
         let mut options = DiffOptions::new();
         options.include_untracked(true).recurse_untracked_dirs(true).include_typechange(true);
-        options.ignore_submodules(true);
+        options.ignore_submodules(true).include_ignored(true);
         let diff = self.user.diff_index_to_workdir(Some(&index), Some(&mut options))?;
         let mut update = |delta: DiffDelta<'_>| {
             let seconds = SNAPSHOT_TIME.as_secs();
             ensure!(watch.elapsed() <= SNAPSHOT_TIME, "the working tree takes over {seconds} s");
-            let path = OsStr::from_bytes(delta.new_file().path_bytes().unwrap_or_default());
-            let (path, file) = (Path::new(path), self.top.join(path));
-            let there = fs::symlink_metadata(&file).ok();
+            // Folders have a slash at the end.
+            let path = as_path(delta.new_file().path_bytes().unwrap_or_default()).components();
+            let path = path.as_path();
+            let (file, name) = (self.top.join(path), path.as_os_str().as_bytes().to_vec());
+            if delta.status() == Delta::Ignored {
+                unread.push((name, (IGNORED, Oid::ZERO_SHA1)));
+                return Ok(());
+            }
             if delta.status() != Delta::Untracked {
                 index.remove(path, 0)?;
             }
+            // A link in the place of its folder may lead to a file like it.
+            let is_gone = delta.status() == Delta::Deleted;
+            let there = if is_gone { None } else { fs::symlink_metadata(&file).ok() };
             let Some(there) = there.filter(|it| it.is_file() || it.is_symlink()) else {
-                if file.join(".git").exists() {
-                    // Without the slash at the end.
-                    let name = path.components().as_path().as_os_str().as_bytes().to_vec();
-                    unread.push((name, (REPOSITORY, Oid::ZERO_SHA1)));
+                if !is_gone && file.join(".git").exists() {
+                    let inside = open_repository(&file).ok();
+                    let commit = inside.and_then(|it| it.head().ok()?.target());
+                    unread.push((name, (REPOSITORY, commit.unwrap_or(Oid::ZERO_SHA1))));
                 }
                 return Ok(());
             };
             match self.store_file(&file, &there, &mut bytes)? {
                 Some((mode, id)) => index.add(&index_entry(path, mode, id, &there))?,
-                None => unread.push((path.as_os_str().as_bytes().to_vec(), (0, Oid::ZERO_SHA1))),
+                None => unread.push((name, (0, Oid::ZERO_SHA1))),
             }
             Ok(())
         };
         let updated = diff.deltas().try_for_each(&mut update);
-        if diff.deltas().len() > 0 {
+        let has_added = updated.is_ok() && self.add_tracked(&mut index, &unread)?;
+        if has_added || diff.deltas().any(|it| it.status() != Delta::Ignored) {
             // Also what was read in vain: the next snapshot need not read it again.
             index.write()?;
         }
         updated?;
+        unread.retain(|(path, _)| index.get_path(as_path(path), 0).is_none());
         let known = index.iter().map(|entry| (entry.path, (entry.mode, entry.id)));
-        let mut all: Snapshot = known.chain(unread).chain(self.user_index()).collect();
+        let mut all: Snapshot = known.chain(unread).chain(self.user_state()?).collect();
         all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok(all)
     }
 
-    /// The content of the user's index, without the times in it, which `git status` brings up to date.
-    fn user_index(&self) -> Option<(Vec<u8>, Entry)> {
-        let index = self.user.index().ok()?;
+    /// Adds the files that the user's git tracks although they are ignored. Returns whether there are new ones.
+    fn add_tracked(&self, index: &mut Index, known: &[(Vec<u8>, Entry)]) -> Result<bool> {
+        let ignored = known.iter().filter(|(_, (mode, _))| *mode == IGNORED);
+        let ignored: HashSet<&Path> = ignored.map(|(path, _)| as_path(path)).collect();
+        let (mut bytes, mut has_added) = (0, false);
+        if ignored.is_empty() {
+            return Ok(false);
+        }
+        for entry in self.user.index()?.iter() {
+            let path = as_path(&entry.path);
+            let file = self.top.join(path);
+            if path.ancestors().any(|it| ignored.contains(it))
+                && index.get_path(path, 0).is_none()
+                && let Ok(there) = fs::symlink_metadata(&file)
+                && (there.is_file() || there.is_symlink())
+                && let Some((mode, id)) = self.store_file(&file, &there, &mut bytes)?
+            {
+                index.add(&index_entry(path, mode, id, &there))?;
+                has_added = true;
+            }
+        }
+        Ok(has_added)
+    }
+
+    /// The state of the user's repository: the refs, the content of the index (without the times in it, which `git status`
+    /// brings up to date), and what is under way.
+    fn user_state(&self) -> Result<Snapshot> {
+        let index = self.user.index()?;
         let mut hasher = DefaultHasher::new();
         for entry in index.iter() {
             (entry.path, entry.mode, entry.id, entry.flags, entry.flags_extended).hash(&mut hasher);
         }
-        let id = Oid::from_bytes(&[&hasher.finish().to_le_bytes()[..], &[0; 12]].concat()).ok()?;
-        Some((INDEX.into(), (0, id)))
+        let id = Oid::from_bytes(&[&hasher.finish().to_le_bytes()[..], &[0; 12]].concat())?;
+        let mut all: Snapshot = vec![(INDEX.into(), (0, id))];
+        for reference in self.user.references()?.flatten() {
+            let name = [b".git/", reference.name_bytes()].concat();
+            let id = reference.target().unwrap_or(Oid::ZERO_SHA1);
+            all.push((name, (0, id)));
+        }
+        for name in UNDER_WAY {
+            let file = read_bytes(&self.user.path().join(name), SNAPSHOT_BYTES).ok().flatten();
+            let id =
+                file.map(|content| Oid::hash_object(ObjectType::Blob, &content)).transpose()?;
+            all.extend(id.map(|id| (format!(".git/{name}").into(), (0, id))));
+        }
+        Ok(all)
     }
 
     fn open_index(&self) -> Result<Index> {
