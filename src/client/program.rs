@@ -117,7 +117,8 @@ impl Program {
             JobOutcome::Interrupted(signal) => RequestError::Interrupted(signal),
             JobOutcome::Ended { code } => return Ok(Some(code)),
             JobOutcome::TimedOut if self.time_left() == Some(Duration::ZERO) => {
-                program_error("the time of --max-seconds was over before the reply ended").into()
+                let message = "the time of --max-seconds was over before the reply ended";
+                ApiError::new(ErrorKind::TimeOver, message).into()
             }
             JobOutcome::TimedOut => {
                 let message = "the program did not answer in time; raise \"read_timeout\" in the config to allow more";

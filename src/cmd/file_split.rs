@@ -18,7 +18,6 @@ impl Tool for Args {
     const AFTER_HELP: &'static str = "\
 Examples:
   nagent-file-split big.py --output parts
-  journalctl | nagent-file-split - --output log
   nagent-file-split --refresh parts
 
 Exit codes: 0 done, 1 file error or edited segments in the way, 2 wrong usage,

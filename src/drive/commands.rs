@@ -22,6 +22,7 @@ use conversation::format::file::Block;
 use conversation::limits;
 use conversation::reason::Reason;
 use sandbox::enforce::{Sandbox, SandboxedRun};
+use sys::clock::Stopwatch;
 use sys::env::{PARENTS, RUN};
 use sys::process::job::{Finished, Job, JobOutcome, StartError};
 use sys::process::kept::KeptJob;
@@ -52,6 +53,8 @@ pub struct ShellRules {
 pub struct Commands {
     /// The shell, the time limit, and the credentials that commands get.
     pub rules: ShellRules,
+    /// When the run began, and how long it may take: no command takes longer.
+    pub ends: Option<(Stopwatch, Duration)>,
     /// The command that runs after the writes of a reply.
     pub after_write: Option<String>,
     /// The command that checks an answer.
@@ -105,8 +108,8 @@ impl KeptCommand {
 impl Commands {
     /// Commands of which none is running yet.
     pub fn new(rules: ShellRules, after_write: Option<String>, check: Option<String>) -> Self {
-        let (kept, last_check, stored) = Default::default();
-        Self { rules, after_write, check, kept, last_check, stored }
+        let (ends, kept, last_check, stored) = Default::default();
+        Self { rules, ends, after_write, check, kept, last_check, stored }
     }
 
     /// The bytes of outputs that may still be stored in files.
@@ -202,6 +205,8 @@ impl Commands {
         on_output: &mut dyn FnMut(&OutputNow),
     ) -> (Block, Option<Signal>) {
         let timeout = command.timeout.map_or(self.rules.timeout, Duration::from_secs);
+        let left = self.ends.map(|(watch, most)| most.saturating_sub(watch.elapsed()));
+        let timeout = left.map_or(timeout, |left| left.min(timeout));
         let job = || self.build_job(command, Some(timeout), context);
         let outputs = context.root.outputs_folder();
         let mut run = |job: Job| {

@@ -210,6 +210,17 @@ fn max_seconds_is_checked_between_turns() {
 }
 
 #[test]
+fn commands_and_checks_end_with_the_time_of_the_run() {
+    for (reply, more) in [(shell("sleep 60"), vec![]), (answer("x"), vec!["--check", "sleep 60"])] {
+        let sandbox = Sandbox::new().reply(reply).reply(answer("x"));
+        let args = [&["--max-seconds", "1", "task"], &more[..]].concat();
+        let run = sandbox.run(&args).assert_exit(5);
+        run.stderr_has(&["the limit of 1 seconds was reached"]);
+        assert_eq!(sandbox.requests().len(), 1);
+    }
+}
+
+#[test]
 fn a_run_can_go_on_after_a_limit() {
     let sandbox = Sandbox::new().reply(shell("echo 1")).reply(answer("done"));
     sandbox.run(&["--max-turns", "1", "task"]).assert_exit(5);

@@ -60,6 +60,20 @@ fn a_schema_that_cannot_be_used_is_found_before_anything_is_sent() {
 }
 
 #[test]
+fn json_without_a_tag_is_the_answer_where_json_was_asked_for() {
+    let sandbox = with_schema()
+        .reply("{\"a\": 1}")
+        .reply("{\"a\": 1}")
+        .file("any.json", "{\"type\": \"object\"}");
+    let run = sandbox.run(&["-n", "--schema", "any.json", "task"]).assert_exit(0);
+    assert_eq!((run.stdout.as_str(), sandbox.requests().len()), ("{\"a\": 1}\n", 1));
+    // Elsewhere it is taken for a call of a function.
+    sandbox.llm.push(answer("x"));
+    sandbox.run(&["-n", "task"]).assert_exit(0);
+    assert_eq!(sandbox.requests().len(), 3);
+}
+
+#[test]
 fn a_schema_that_refers_to_itself_is_one_like_any_other() {
     let tree = r##"{"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": false}"##;
     let sandbox = Sandbox::new().file("tree.json", tree).file("q.txt", "A tree.");

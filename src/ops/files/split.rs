@@ -24,8 +24,7 @@ use sys::names::expand_home;
 /// Cut a large file into segments, at the boundaries of its structure
 ///
 /// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
-/// Edit segments in place; nagent-file-patch puts them back. Standard input (-) is saved beside their folder first, as
-/// DIR.input, the file that is patched then.
+/// Edit segments in place; nagent-file-patch puts them back.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct SplitArgs {
     /// The file to split

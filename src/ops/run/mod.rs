@@ -13,6 +13,7 @@ pub(crate) mod skills;
 pub mod trust;
 
 use std::path::Path;
+use std::time::Duration;
 
 use self::opening::gather_facts;
 use crate::client::ModelClient;
@@ -302,7 +303,13 @@ fn note_changed(call: &Call<'_>, sandbox: Option<&Sandbox>) {
 
 fn commands(call: &Call<'_>) -> Commands {
     let (settings, check) = (&call.settings, call.args.check.clone());
-    Commands::new(settings.shell(), settings.config.after_write.clone(), check)
+    let most = settings.config.limits.max_seconds;
+    let most = most.map(|it| Duration::try_from_secs_f64(it).unwrap_or(Duration::MAX));
+    let ends = most.map(|most| (Stopwatch::start(), most));
+    let after_write = settings.config.after_write.clone();
+    let mut commands = Commands::new(settings.shell(), after_write, check);
+    commands.ends = ends;
+    commands
 }
 
 fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
@@ -356,6 +363,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> RunRules {
         tags: settings.tags,
         approve: runner.approval.approve,
         has_stop_list: runner.approval.has_stop_list,
+        has_schema: call.args.answer.schema.is_some(),
         after_write: settings.config.after_write.is_some(),
         ends_with_writes: call.which.file_edit.is_some(),
         check: call.args.check.clone().or_else(|| {

@@ -95,9 +95,15 @@ fn run_command(
     let interrupts = Interrupts::install()?;
     pipe_stdin().map_err(|error| Problem::failed(error.to_string()))?;
     let program = args.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-    if !env.find_program(&program).exists() {
-        let message = format!("cannot start {program}: it is not found");
-        return Err(Problem::new(Exit::Command(127), message));
+    let found = env.find_program(&program);
+    if !fs::is_executable(&found) {
+        let (code, why) = if found.exists() {
+            (126, "it is not executable (chmod +x makes it so)")
+        } else {
+            (127, "it is not found")
+        };
+        let message = format!("cannot start {program}: {why}");
+        return Err(Problem::new(Exit::Command(code), message));
     }
     let variables = env.for_commands(&args.pass_env, &[]);
     let job = || Job {
@@ -124,6 +130,6 @@ fn run_command(
         return Ok(Report { exit, ..Report::done("") });
     }
     Err(Problem::failed(
-        "the sandbox could not be built (the output says why), and the command did not run; nagent --status -v prints what the sandbox is built with here",
+        "the command did not run, and the output says why; nagent --status -v prints what the sandbox is built with here",
     ))
 }

@@ -108,6 +108,8 @@ pub enum ErrorKind {
     Refused,
     /// The model does not exist.
     NoModel,
+    /// The time of the run was over before the reply ended.
+    TimeOver,
     /// Anything else that a retry does not fix.
     Other,
 }

@@ -198,6 +198,7 @@ pub struct Totals {
 
 /// The settings of a run.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "rules are what they are")]
 pub struct RunRules {
     /// Its limits.
     pub limits: Limits,
@@ -207,6 +208,8 @@ pub struct RunRules {
     pub approve: Approve,
     /// Whether commands that are hardly ever intended are refused.
     pub has_stop_list: bool,
+    /// Whether the answer is asked for as JSON.
+    pub has_schema: bool,
     /// Whether a command runs after the writes of a reply.
     pub after_write: bool,
     /// Whether an answer at the end of a reply that only writes ends the run, if all its writes succeed.

@@ -321,6 +321,10 @@ impl Turn {
     }
 
     fn after_failure(&mut self, error: ApiError, jitter: f64) -> Effect {
+        if let (ErrorKind::TimeOver, Some(most)) = (error.kind, self.rules.limits.max_seconds) {
+            self.seconds = most;
+            return self.ask_within_limits();
+        }
         if let Some(time) = self.retry.next_wait(&error, jitter) {
             let before = self.failures.take().map_or(0, |(count, _)| count);
             let line = error.message.split_whitespace().collect::<Vec<_>>().join(" ");

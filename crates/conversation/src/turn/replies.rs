@@ -1,5 +1,7 @@
 //! Handles a reply: counts and parses it, stores it or saves it separately, and queues its actions.
 
+use serde::de::IgnoredAny;
+
 use std::collections::VecDeque;
 
 use super::event::{Effect, Verdict};
@@ -52,9 +54,11 @@ impl Turn {
                 let why = format!("it has a <{block}>, which only nagent writes");
                 self.save_reply(reply.text, status, valid, message, &why)
             }
-            // Corrected once, the model says it in words again: that is its answer.
+            // Corrected once, the model says it in words again: that is its answer. And so is JSON, where that is asked for.
             ParsedReply::Malformed(_)
-                if is_words(&reply.text) && questioned.as_deref().is_some_and(is_words) =>
+                if is_words(&reply.text) && questioned.as_deref().is_some_and(is_words)
+                    || self.rules.has_schema
+                        && serde_json::from_str::<IgnoredAny>(&reply.text).is_ok() =>
             {
                 (self.bad_in_a_row, self.verdict) = (0, Verdict::Whole);
                 let text = reply.text.trim().to_owned();

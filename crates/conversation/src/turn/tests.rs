@@ -20,6 +20,7 @@ fn rules(limits: Limits, check: bool) -> RunRules {
         tags: TagSet::ALL,
         approve: Approve::None,
         has_stop_list: false,
+        has_schema: false,
         after_write: false,
         ends_with_writes: false,
         check: check.then(|| "make ok".to_owned()),

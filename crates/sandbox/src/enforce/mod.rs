@@ -77,6 +77,8 @@ pub struct SandboxedRun {
     /// The repositories' own folders, and the names that do not exist in them and must not be created.
     repositories: Vec<(PathBuf, Vec<&'static str>)>,
     started: SystemTime,
+    /// The sockets of other programs that are covered.
+    covered: BTreeSet<PathBuf>,
     _scratch: Option<TempDir>,
 }
 
@@ -279,7 +281,8 @@ impl Sandbox {
             let ran = run(job);
             tries += 1;
             let has_run = outcome(&ran).is_none_or(|outcome| sandboxed.has_run(outcome));
-            if has_run || tries == 20 {
+            let has_vanished = |socket: &PathBuf| fs::symlink_metadata(socket).is_err();
+            if has_run || tries == 20 || !sandboxed.covered.iter().any(has_vanished) {
                 return Ok((sandboxed, has_run, ran));
             }
         }
@@ -319,10 +322,11 @@ impl Sandbox {
             job.env.push(("TMPDIR".into(), scratch.path().into()));
             policy.writable.push(scratch.path().to_owned());
         }
-        let status =
+        let (status, covered) =
             self.put_around(job, &policy, parts, true).context("cannot prepare the sandbox")?;
         self.is_used.store(true, Ordering::Relaxed);
-        Ok(SandboxedRun { status, repositories, started: SystemTime::now(), _scratch: scratch })
+        let started = SystemTime::now();
+        Ok(SandboxedRun { status, repositories, started, covered, _scratch: scratch })
     }
 
     /// Makes a scratch folder if there is no temp folder in which new files can be made.
@@ -339,14 +343,14 @@ impl Sandbox {
     }
 
     /// Puts the sandbox around a job: restricts its process, and lets `bwrap` start it, which reports to the returned
-    /// file. `covers`: whether to cover sockets of other programs, which may vanish at that instant.
+    /// file. Returns also the sockets that it covers. `covers`: whether to cover sockets of other programs, which may vanish at that instant.
     fn put_around(
         &self,
         job: &mut Job,
         policy: &SandboxPolicy,
         parts: &Parts,
         covers: bool,
-    ) -> Result<Option<File>> {
+    ) -> Result<(Option<File>, BTreeSet<PathBuf>)> {
         let mechanism = &parts.mechanism;
         let alone = mechanism.bwrap.is_none();
         let (no_network, mut unix) = (policy.no_network, mechanism.unix_sockets);
@@ -364,7 +368,7 @@ impl Sandbox {
         let restriction = Restriction { capabilities: alone, new_privileges, ruleset, filter };
         let Some(bwrap) = &mechanism.bwrap else {
             job.restriction = Some(restriction);
-            return Ok(None);
+            return Ok((None, BTreeSet::new()));
         };
         let mut inherit = |file: File| {
             let number = file.as_raw_fd();
@@ -401,7 +405,7 @@ impl Sandbox {
         // bwrap drops capabilities itself, and applies the filter last.
         job.restriction =
             Some(Restriction { capabilities: false, filter: Vec::new(), ..restriction });
-        Ok(Some(report))
+        Ok((Some(report), covered))
     }
 
     /// Finds files that changed since the sandbox was built and that tools run without being asked. Empty if no command

@@ -182,7 +182,7 @@ impl HttpClient {
                 let Some(deadline) = deadline else { return exchange.await };
                 timeout_at(deadline.into(), exchange).await.unwrap_or_else(|_| {
                     let message = "the time of --max-seconds was over before the reply ended";
-                    Err(ApiError::new(ErrorKind::Other, message))
+                    Err(ApiError::new(ErrorKind::TimeOver, message))
                 })
             };
             Ok::<_, ApiError>(run_until(exchange, signals.readable()).await)

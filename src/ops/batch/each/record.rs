@@ -86,6 +86,12 @@ impl Record {
         self.results.insert(key, result);
     }
 
+    /// The cost of all inputs; `None` if the price of one is not known.
+    pub(super) fn cost(&self) -> Option<f64> {
+        let is_priced = |it: &ResultLine| it.get("cost").is_none_or(|cost| !cost.is_null());
+        self.results.values().all(is_priced).then_some(self.spent)
+    }
+
     /// The recorded answer of an input, which is not asked for again.
     pub(super) fn answer(&self, item: &EachInput) -> Option<&ResultLine> {
         let result = self.results.get(&item.key)?;

@@ -273,7 +273,7 @@ impl<'a> EachBatch<'a> {
             .with("results", self.printed)
             .with("failed", self.failures)
             .with("left", left)
-            .with("cost", self.record.spent))
+            .with("cost", self.record.cost()))
     }
 
     /// Runs them all, a limited number at the same time. After a signal no more are started, and the running ones are ended.
