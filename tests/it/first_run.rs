@@ -131,6 +131,7 @@ fn doctor_checks_providers_tools_sandbox_and_config() {
     let bin = sandbox.root().join("bin");
     std::fs::create_dir(&bin).unwrap();
     sandbox.script(&bin.join("not-a-program").display().to_string(), "#!/bin/sh\n");
+    std::fs::write(bin.join("no-mode"), "#!/bin/sh\n").unwrap();
     let run = sandbox.run(&["--doctor", "--json"]).assert_exit(0).json();
     let found = checks(&run);
     let has = |finding: &str, check: &str, words: &str| {
@@ -141,11 +142,19 @@ fn doctor_checks_providers_tools_sandbox_and_config() {
     has("ok", "provider", "openai: 2 models");
     has("ok", "config", "config.json");
     has("warning", "tools", "not-a-program is not a tool: --description must print");
+    has("warning", "tools", "no-mode is not a tool: it is not executable");
     assert!(found.iter().any(|(_, check, _)| check == "sandbox"));
     let asked: Vec<String> = sandbox.llm.all_requests().into_iter().map(|one| one.path).collect();
     assert_eq!(asked, ["/v1/models"], "one request, and none to a model");
     let text = bare().run(&["--doctor"]).assert_exit(1).stderr_has(&["1 of"]).stdout;
     assert!(text.contains("wrong    provider  no API key found"), "{text}");
+    let program = |word: &str| bare().config(json!({"provider": "command", "command": [word]}));
+    let text = program("/nowhere").run(&["--doctor"]).assert_exit(1).stdout;
+    assert!(
+        text.contains("wrong    provider  command: there is no program \"/nowhere\""),
+        "{text}"
+    );
+    program("sh").run(&["--doctor"]).stdout_has(&["ok       provider  command: /"]);
     let broken = Sandbox::new().config_text("{");
     let text = broken.run(&["--doctor"]).assert_exit(1).stdout;
     assert!(text.contains("wrong    config") && text.contains("sandbox   "), "{text}");

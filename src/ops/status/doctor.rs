@@ -10,6 +10,7 @@ use crate::ops::setup::flags::ModelArgs;
 use crate::ops::setup::settings::Settings;
 use crate::out::Report;
 use conversation::exit::Exit;
+use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use history::git;
 use models::provider::Provider;
@@ -106,6 +107,17 @@ fn check_providers(
             let args = ModelArgs { provider: Some(name.to_owned()), base_url, ..args.clone() };
             check_server(checks, &args, env, interrupts, provider, is_chosen);
         }
+        if is_chosen && provider == Provider::Command {
+            let program = settings.config.command.iter().flatten().next();
+            let found = program.map(|program| env.find_program(program));
+            let missing = || {
+                let word = program.map_or("", String::as_str).escape_debug();
+                (WRONG, format!("there is no program \"{word}\" (\"command\" in the config)"))
+            };
+            let found = found.filter(|found| fs::is_executable(found));
+            let (finding, what) = found.map_or_else(missing, |found| (OK, quote_name(&found)));
+            checks.add(finding, "provider", format!("{name}: {what}"));
+        }
     }
     if settings.is_guess && !checks.has(OK, "provider") {
         let message = no_provider().message;
@@ -157,6 +169,13 @@ fn check_server(
 fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: &Interrupts) {
     for (path, why) in tools::discover(&settings.root, env, interrupts).rejected {
         checks.add(WARNING, "tools", format!("{path} is not a tool: {why}"));
+    }
+    let folder = settings.root.path().join("bin");
+    for name in fs::list_names(&folder).unwrap_or_default() {
+        if !name.starts_with('.') && !fs::is_executable(&folder.join(&name)) {
+            let path = quote_name(folder.join(&name));
+            checks.add(WARNING, "tools", format!("{path} is not a tool: it is not executable"));
+        }
     }
 }
 
