@@ -208,29 +208,34 @@ impl CommandChanges {
         let is_known = writes.last().is_some_and(|(.., after)| *after == to);
         let fits = older.is_none_or(|(.., after)| *after == from);
         let is_logged = is_known && fits && writes[0].1 == before && from != to;
+        let start = self.spans.first().map_or(Duration::MAX, |span| span.0);
+        let born = file_stamp::born_at(&change.path);
         // A file that came with its folder has its old times.
         let folders =
-            || change.path.ancestors().skip(1).take_while(|it| it.starts_with(top) && *it != top);
-        let came = change.before.is_none() && folders().any(|it| self.was_last_to_change(it));
+            change.path.ancestors().skip(1).take_while(|it| it.starts_with(top) && *it != top);
+        let came = change.before.is_none() && born.is_none_or(|born| born < start) && { folders }
+            .any(|it| self.was_last_to_change(it));
         let is_ours = is_known
             || change.after.is_none()
             || came && change.is_moved
             || self.was_last_to_change(&change.path);
-        let is_of_git = change.path.starts_with(top.join(".git"));
+        if change.path.starts_with(top.join(".git")) {
+            let there = change.path.ancestors().find(|it| file_stamp::changed_at(it).is_some());
+            return there.filter(|it| self.was_last_to_change(it)).map(|_| Err(()));
+        }
         let is_shown = change.was_hidden && change.after.is_some() && !is_ours;
-        let is_of_others = change.before.is_none() && !is_ours && !came && !is_of_git;
+        let is_of_others = change.before.is_none() && !is_ours && !came;
         if is_logged || is_shown || is_of_others {
             return None;
         }
         let is_gap =
             |pair: &[(usize, &str, &str)]| pair[0].2 != pair[1].1 && pair[0].1 != pair[1].1;
-        let start = self.spans.first().map_or(Duration::MAX, |span| span.0);
         let is_plain = match (&change.before, &change.after) {
             (Some((Some(_), old)), Some((Some(_), new))) => from != to && old == new,
             (Some((Some(_), _)), None) => true,
             // One that was there before came from where it was ignored or unreadable, or from outside.
             (None, Some((Some(_), _))) => {
-                change.is_moved || file_stamp::is_born_since(&change.path, start)
+                change.is_moved || born.is_some_and(|born| self.is_of_command(born))
             }
             _ => false,
         };
@@ -242,8 +247,11 @@ impl CommandChanges {
     }
 
     fn was_last_to_change(&self, path: &Path) -> bool {
-        let Some(changed) = file_stamp::changed_at(path) else { return false };
-        self.spans.iter().any(|(from, to)| changed >= *from && to.is_none_or(|to| changed <= to))
+        file_stamp::changed_at(path).is_some_and(|changed| self.is_of_command(changed))
+    }
+
+    fn is_of_command(&self, time: Duration) -> bool {
+        self.spans.iter().any(|(from, to)| time >= *from && to.is_none_or(|to| time <= to))
     }
 
     /// What changed below these folders while commands ran, and not by tags. `own`: what did besides.
@@ -270,7 +278,11 @@ impl CommandChanges {
         if names.is_empty() && !found.is_cut {
             return String::new();
         }
-        format!("{why:#}; changed while commands ran: {}{more}", name_some(&names, NAMED, ", "))
+        let names = match name_some(&names, NAMED, ", ").as_str() {
+            "" => String::new(),
+            names => format!("; changed while commands ran: {names}"),
+        };
+        format!("{why:#}{names}{more}")
     }
 }
 

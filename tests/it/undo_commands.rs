@@ -319,6 +319,63 @@ fn a_file_that_somebody_else_changed_during_the_run_is_named() {
 }
 
 #[test]
+fn what_the_user_makes_between_commands_is_not_removed() {
+    let sandbox = sandbox().file("d/b.txt", "b\n").file("../out/pkg/b.txt", "b\n");
+    sandbox.write("x.log", "b\n");
+    sandbox.write(".gitignore", "*.log\n");
+    commit(&sandbox);
+    let work = sandbox.work();
+    sandbox.llm.push(shell("ls"));
+    sandbox.llm.choose(move |request| {
+        if !request.user().contains("step-two") {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            for name in ["d/copy.txt", "notes.txt", "moved.txt", "d/u"] {
+                std::fs::write(work.join(name), "b\n").unwrap();
+            }
+            let add = Command::new("git").args(["add", "notes.txt"]).current_dir(&work).status();
+            assert!(add.unwrap().success());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            return shell("rm d/b.txt; chmod g+w notes.txt; mkdir n; mv moved.txt n/; mv x.log x.txt; echo step-two").into();
+        }
+        answer("done").into()
+    });
+    sandbox.run(&["task"]).assert_exit(0);
+    let undone = take_back(&sandbox, &[]).assert_exit(1).stdout_has(&[
+        "/x.txt",
+        "/n/moved.txt",
+        "/notes.txt",
+    ]);
+    for name in ["d/b.txt", "d/copy.txt", "notes.txt", "n/moved.txt", "d/u", "x.txt"] {
+        assert_eq!(sandbox.read(name), "b\n", "{name}: {}", undone.stdout);
+    }
+    for name in ["d/copy.txt", "d/u", ".git/index"] {
+        assert!(!undone.stdout.contains(name), "{name}: {}", undone.stdout);
+    }
+}
+
+#[test]
+fn runs_that_left_something_are_ticked_off_and_ignored_files_do_not_count() {
+    let sandbox = sandbox().file(".gitignore", "*.log\n").file("gone", "g\n");
+    commit(&sandbox);
+    for (n, tag) in [(1, "t1"), (2, "t2")] {
+        run(&sandbox, "edit", shell(&format!("echo {n} >> a.txt")));
+        run(&sandbox, "tag", shell(&format!("git tag {tag}")));
+    }
+    for tag in ["t2", "t1"] {
+        let undone = take_back(&sandbox, &["2"]).assert_exit(1);
+        assert!(undone.stdout.contains(&format!("refs/tags/{tag}\n")), "{}", undone.stdout);
+        assert_eq!(undone.stdout.matches("refs/tags").count(), 1, "{}", undone.stdout);
+    }
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    let many = "for i in $(seq 1010); do : > $i.log; done; echo n > n1; ln n1 n2; rm gone";
+    run(&sandbox, "many", shell(many));
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert!(sandbox.work().join("gone").exists() && !sandbox.work().join("n1").exists());
+    run(&sandbox, "folder", shell("rm a.txt; mkdir a.txt"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "is a folder"]);
+}
+
+#[test]
 fn without_a_repository_undo_names_what_commands_changed() {
     let sandbox = Sandbox::new().env("STY", "1.undo").file("CHANGELOG.md", "1\n2\n");
     run(

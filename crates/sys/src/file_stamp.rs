@@ -86,10 +86,10 @@ pub(crate) fn time_of_birth(path: &Path, flags: AtFlags) -> Option<u128> {
     Some(seconds * 1_000_000_000 + u128::from(there.stx_btime.tv_nsec))
 }
 
-/// Whether a file was made at that time or later; false where the file system does not know.
-pub fn is_born_since(path: &Path, since: Duration) -> bool {
-    let born = time_of_birth(path, AtFlags::SYMLINK_NOFOLLOW);
-    born.is_some_and(|born| born >= since.as_nanos())
+/// When a file was made, since 1970; `None` where the file system does not know.
+pub fn born_at(path: &Path) -> Option<Duration> {
+    let nanos = u64::try_from(time_of_birth(path, AtFlags::SYMLINK_NOFOLLOW)?).ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 #[cfg(test)]

@@ -339,7 +339,7 @@ fn take_back(
     let ignored = chosen.find_ignored();
     write_all(call, &mut plans)?;
     // What is said of a run is said once.
-    for left in chosen.unknown.iter().filter(|_| plans.is_empty()) {
+    for left in &chosen.unknown {
         let mut log = start_log(call, &call.name);
         log.facts.at = clock::now();
         let (before, after) = (NO_FILE.to_owned(), NO_FILE.to_owned());
@@ -379,7 +379,10 @@ fn plan_file(
     if there.is_some_and(|there| fs::real_path(there).is_none_or(|real| real != there)) {
         return refuse(linked());
     }
-    let opened = open_to_undo(call, &path, &changes)?;
+    let opened = match open_to_undo(call, &path, &changes) {
+        Ok(opened) => opened,
+        Err(why) => return refuse(format!("{name} cannot be written ({why})")),
+    };
     // It came just now.
     if opened.path() != path {
         return refuse(linked());
@@ -441,7 +444,10 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
     let has_parted = Cell::new(false);
     let write = |opened: Opened, content: &FileVersion| {
         let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
-        let Some(bytes) = &content.bytes else { return replace::remove_file(opened, &mut keep) };
+        let Some(bytes) = &content.bytes else {
+            has_parted.set(true);
+            return replace::remove_file(opened, &mut keep);
+        };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
         if written.parted > 0 {
             has_parted.set(true);

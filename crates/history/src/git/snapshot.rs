@@ -46,7 +46,8 @@ pub type Entry = (u32, Oid);
 
 /// A working tree: its files with their paths below the top, in the order of paths as bytes, which is the index's. In a tree
 /// of 100,000 files a map of paths takes longer than git does.
-pub type Snapshot = Vec<(Vec<u8>, Entry)>;
+/// Each has the number of its inode, or 0.
+pub type Snapshot = Vec<(Vec<u8>, Entry, u32)>;
 
 /// A file in a snapshot: its content, if that is stored, and whether its owner may execute it.
 pub type Version = (Option<Vec<u8>>, bool);
@@ -60,7 +61,7 @@ pub struct TreeChange {
     pub before: Option<Version>,
     /// The file after.
     pub after: Option<Version>,
-    /// Whether a file with this content was removed elsewhere.
+    /// Whether it is a file that was in the snapshot under another name.
     pub is_moved: bool,
     /// Whether it may have been there before, ignored or in a repository inside.
     pub was_hidden: bool,
@@ -75,17 +76,30 @@ pub fn take(root: &Root, top: &Path) -> Result<Snapshot> {
 pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>> {
     with_store(root, top, move |store| {
         let new = store.read_tree()?;
-        let changed = list_changed(&old, &new);
-        ensure!(changed.len() <= SNAPSHOT_FILES, "over {SNAPSHOT_FILES} files changed");
+        let hidden = old.iter().filter(|(_, (mode, _), _)| matches!(*mode, REPOSITORY | IGNORED));
+        let hidden: HashSet<&Path> = hidden.map(|(path, ..)| as_path(path)).collect();
+        // What is ignored now is no change; the rest of a folder may be named in another way.
+        let is_change = |(path, before, after): &Change<'_>| {
+            let is_ignored =
+                |file: &Option<Inode>| file.is_some_and(|((mode, _), _)| mode == IGNORED);
+            let there = || fs::symlink_metadata(store.top.join(as_path(path))).is_ok();
+            !(before.is_none() && is_ignored(after)
+                || is_ignored(before) && after.is_none() && there())
+        };
+        let mut changed = list_changed(&old, &new);
+        changed.retain(is_change);
+        let is_file = |it: Inode| matches!(it.0.0, EXECUTABLE | REGULAR | LINK);
+        let files =
+            changed.iter().filter(|(_, before, after)| before.or(*after).is_some_and(is_file));
+        ensure!(files.count() <= SNAPSHOT_FILES, "over {SNAPSHOT_FILES} files changed");
         let gone = changed.iter().filter(|(_, _, after)| after.is_none());
-        let gone: HashSet<Oid> = gone.filter_map(|(_, before, _)| Some((*before)?.1)).collect();
-        let hidden = old.iter().filter(|(_, (mode, _))| matches!(*mode, REPOSITORY | IGNORED));
-        let hidden: HashSet<&Path> = hidden.map(|(path, _)| as_path(path)).collect();
+        let gone: HashSet<Inode> = gone.filter_map(|(_, before, _)| *before).collect();
         let mut left = 2 * SNAPSHOT_BYTES;
-        let mut read = |file: Option<Entry>| file.map(|it| store.read(it, &mut left)).transpose();
-        let change = |(path, before, after): (&[u8], Option<Entry>, Option<Entry>)| {
-            let is_moved = after.is_some_and(|file| gone.contains(&file.1));
-            let is_inside = before.is_some_and(|it| it.0 == REPOSITORY);
+        let mut read =
+            |file: Option<Inode>| file.map(|(it, _)| store.read(it, &mut left)).transpose();
+        let change = |(path, before, after): Change<'_>| {
+            let is_moved = after.is_some_and(|file| file.1 != 0 && gone.contains(&file));
+            let is_inside = before.is_some_and(|((mode, _), _)| mode == REPOSITORY);
             let (before, after) = (read(before)?, read(after)?);
             let was_hidden = as_path(path).ancestors().any(|it| hidden.contains(it)) && !is_inside;
             Ok(TreeChange {
@@ -96,40 +110,36 @@ pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>
                 was_hidden,
             })
         };
-        // What is ignored now is no change; the rest of a folder may be named in another way.
-        let is_change = |(path, before, after): &(&[u8], Option<Entry>, Option<Entry>)| {
-            let is_ignored = |file: &Option<Entry>| file.is_some_and(|it| it.0 == IGNORED);
-            let there = || fs::symlink_metadata(store.top.join(as_path(path))).is_ok();
-            !(before.is_none() && is_ignored(after)
-                || is_ignored(before) && after.is_none() && there())
-        };
-        changed.into_iter().filter(is_change).map(change).collect()
+        changed.into_iter().map(change).collect()
     })
 }
 
 /// The repositories inside of the working tree with this top, of which a snapshot has no files.
 pub fn list_repositories(top: &Path, snapshot: &Snapshot) -> Vec<PathBuf> {
-    let is_one = |(_, (mode, _)): &&(Vec<u8>, Entry)| *mode == REPOSITORY;
-    snapshot.iter().filter(is_one).map(|(path, _)| top.join(as_path(path))).collect()
+    let inside = snapshot.iter().filter(|(_, (mode, _), _)| *mode == REPOSITORY);
+    inside.map(|(path, ..)| top.join(as_path(path))).collect()
 }
 
 fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// The files that two snapshots do not have alike, before and after.
-fn list_changed<'a>(
-    old: &'a Snapshot,
-    new: &'a Snapshot,
-) -> Vec<(&'a [u8], Option<Entry>, Option<Entry>)> {
+/// A file, and the number of its inode.
+type Inode = (Entry, u32);
+
+/// A path, and what is there before and after.
+type Change<'a> = (&'a [u8], Option<Inode>, Option<Inode>);
+
+/// The files that two snapshots do not have alike.
+fn list_changed<'a>(old: &'a Snapshot, new: &'a Snapshot) -> Vec<Change<'a>> {
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
     let mut changed = Vec::new();
     while let Some(path) =
         old.peek().map(|it| &it.0).into_iter().chain(new.peek().map(|it| &it.0)).min()
     {
-        let before = old.next_if(|it| it.0 == *path).map(|it| it.1);
-        let after = new.next_if(|it| it.0 == *path).map(|it| it.1);
-        if before != after {
+        let before = old.next_if(|it| it.0 == *path).map(|it| (it.1, it.2));
+        let after = new.next_if(|it| it.0 == *path).map(|it| (it.1, it.2));
+        if before.map(|it| it.0) != after.map(|it| it.0) {
             changed.push((path.as_slice(), before, after));
         }
     }
@@ -186,7 +196,7 @@ impl Store {
             let path = path.as_path();
             let (file, name) = (self.top.join(path), path.as_os_str().as_bytes().to_vec());
             if delta.status() == Delta::Ignored {
-                unread.push((name, (IGNORED, Oid::ZERO_SHA1)));
+                unread.push((name, (IGNORED, Oid::ZERO_SHA1), 0));
                 return Ok(());
             }
             if delta.status() != Delta::Untracked {
@@ -199,13 +209,13 @@ impl Store {
                 if !is_gone && file.join(".git").exists() {
                     let inside = open_repository(&file).ok();
                     let commit = inside.and_then(|it| it.head().ok()?.target());
-                    unread.push((name, (REPOSITORY, commit.unwrap_or(Oid::ZERO_SHA1))));
+                    unread.push((name, (REPOSITORY, commit.unwrap_or(Oid::ZERO_SHA1)), 0));
                 }
                 return Ok(());
             };
             match self.store_file(&file, &there, &mut bytes)? {
                 Some((mode, id)) => index.add(&index_entry(path, mode, id, &there))?,
-                None => unread.push((name, (0, Oid::ZERO_SHA1))),
+                None => unread.push((name, (0, Oid::ZERO_SHA1), 0)),
             }
             Ok(())
         };
@@ -216,22 +226,21 @@ impl Store {
             index.write()?;
         }
         updated?;
-        unread.retain(|(path, _)| index.get_path(as_path(path), 0).is_none());
-        let known = index.iter().map(|entry| (entry.path, (entry.mode, entry.id)));
+        unread.retain(|(path, ..)| index.get_path(as_path(path), 0).is_none());
+        let known = index.iter().map(|entry| (entry.path, (entry.mode, entry.id), entry.ino));
         let mut all: Snapshot = known.chain(unread).chain(self.user_state()?).collect();
         all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok(all)
     }
 
     /// Adds the files that the user's git tracks although they are ignored. Returns whether there are new ones.
-    fn add_tracked(&self, index: &mut Index, known: &[(Vec<u8>, Entry)]) -> Result<bool> {
-        let ignored = known.iter().filter(|(_, (mode, _))| *mode == IGNORED);
-        let ignored: HashSet<&Path> = ignored.map(|(path, _)| as_path(path)).collect();
+    fn add_tracked(&self, index: &mut Index, known: &Snapshot) -> Result<bool> {
+        let ignored = known.iter().filter(|(_, (mode, _), _)| *mode == IGNORED);
+        let ignored: HashSet<&Path> = ignored.map(|(path, ..)| as_path(path)).collect();
         let (mut bytes, mut has_added) = (0, false);
-        if ignored.is_empty() {
-            return Ok(false);
-        }
-        for entry in self.user.index()?.iter() {
+        // libgit2 does not read every index.
+        let tracked = if ignored.is_empty() { None } else { self.user.index().ok() };
+        for entry in tracked.iter().flat_map(Index::iter) {
             let path = as_path(&entry.path);
             let file = self.top.join(path);
             if path.ancestors().any(|it| ignored.contains(it))
@@ -250,23 +259,26 @@ impl Store {
     /// The state of the user's repository: the refs, the content of the index (without the times in it, which `git status`
     /// brings up to date), and what is under way.
     fn user_state(&self) -> Result<Snapshot> {
-        let index = self.user.index()?;
-        let mut hasher = DefaultHasher::new();
-        for entry in index.iter() {
-            (entry.path, entry.mode, entry.id, entry.flags, entry.flags_extended).hash(&mut hasher);
+        let mut all = Snapshot::new();
+        // libgit2 does not read every index.
+        if let Ok(index) = self.user.index() {
+            let mut hasher = DefaultHasher::new();
+            for IndexEntry { path, mode, id, flags, flags_extended, .. } in index.iter() {
+                (path, mode, id, flags, flags_extended).hash(&mut hasher);
+            }
+            let id = [&hasher.finish().to_le_bytes()[..], &[0; 12]].concat();
+            all.push((INDEX.into(), (0, Oid::from_bytes(&id)?), 0));
         }
-        let id = Oid::from_bytes(&[&hasher.finish().to_le_bytes()[..], &[0; 12]].concat())?;
-        let mut all: Snapshot = vec![(INDEX.into(), (0, id))];
         for reference in self.user.references()?.flatten() {
             let name = [b".git/", reference.name_bytes()].concat();
             let id = reference.target().unwrap_or(Oid::ZERO_SHA1);
-            all.push((name, (0, id)));
+            all.push((name, (0, id), 0));
         }
         for name in UNDER_WAY {
             let file = read_bytes(&self.user.path().join(name), SNAPSHOT_BYTES).ok().flatten();
             let id =
                 file.map(|content| Oid::hash_object(ObjectType::Blob, &content)).transpose()?;
-            all.extend(id.map(|id| (format!(".git/{name}").into(), (0, id))));
+            all.extend(id.map(|id| (format!(".git/{name}").into(), (0, id), 0)));
         }
         Ok(all)
     }
