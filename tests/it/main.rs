@@ -112,6 +112,7 @@ mod tidy; // head comments, sizes, leftovers
 mod trust; // a repository's own words, once the user has seen them
 mod undo; // what nagent --undo takes back: all files of a run or none; what both undos see
 mod undo_commands; // undo of what commands changed: taken back, or named
+mod undo_left; // what undo of commands leaves and names, and what it must not remove
 mod upload; // files sent to providers: routes, refusals, removal
 mod user_commands; // the commands of --check and --after-write
 mod writers; // one writer: the lock, edits between and during runs, forks
