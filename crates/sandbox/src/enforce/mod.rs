@@ -282,7 +282,8 @@ impl Sandbox {
             tries += 1;
             let has_run = outcome(&ran).is_none_or(|outcome| sandboxed.has_run(outcome));
             let has_vanished = |socket: &PathBuf| fs::symlink_metadata(socket).is_err();
-            if has_run || tries == 20 || !sandboxed.covered.iter().any(has_vanished) {
+            let may_work = tries < 3 || sandboxed.covered.iter().any(has_vanished);
+            if has_run || tries == 20 || !may_work {
                 return Ok((sandboxed, has_run, ran));
             }
         }
