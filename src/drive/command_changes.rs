@@ -118,28 +118,26 @@ impl CommandChanges {
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
         let (_, moves) = git::read_head_log(&top, self.head_log);
         self.has_moved = !moves.is_empty();
-        let own = top.join(".git");
-        let (events, left, mut why) = match changes {
+        let (events, found, mut why) = match changes {
             Ok(mut changes) => {
                 // That of commits is said below.
-                let is_of_commit = |it: &TreeChange| {
-                    let is_old = it.before.is_some() && it.after.is_some();
-                    it.path.ends_with(snapshot::INDEX)
-                        || is_old && it.path.starts_with(own.join("refs/heads"))
-                };
+                let heads = top.join(".git/refs/heads");
+                let has_stayed = |it: &TreeChange| it.before.is_some() && it.after.is_some();
+                let is_head = |it: &TreeChange| has_stayed(it) && it.path.starts_with(&heads);
+                let is_of_commit = |it: &_| is_head(it) || it.path.ends_with(snapshot::INDEX);
                 changes.retain(|it| !(self.has_moved && is_of_commit(it)));
                 let events = self.sort_changes(&top, &outputs, changes, &logged, begun)?;
                 (events, self.find_changed(&inside, Vec::new(), &logged).paths, String::new())
             }
             Err(why) => (Vec::new(), Vec::new(), self.name_changed(&top, &logged, &why)),
         };
-        self.left = left.iter().map(|it| name(it)).collect();
-        let mut left: Vec<String> = left.iter().map(quote_name).collect();
+        self.left = found.iter().map(|it| name(it)).collect();
+        let mut left: Vec<String> = found.iter().map(quote_name).collect();
         for (path, event) in events {
             if let Some(event) = event {
                 self.changed.push(name(&path));
                 log.append(&path, event)?;
-            } else if !left.contains(&quote_name(&path)) {
+            } else if !found.contains(&path) {
                 self.left.push(name(&path));
                 left.push(quote_name(&path));
             }
@@ -211,10 +209,11 @@ impl CommandChanges {
         let start = self.spans.first().map_or(Duration::MAX, |span| span.0);
         let born = file_stamp::born_at(&change.path);
         // A file that came with its folder has its old times.
-        let folders =
+        let mut folders =
             change.path.ancestors().skip(1).take_while(|it| it.starts_with(top) && *it != top);
-        let came = change.before.is_none() && born.is_none_or(|born| born < start) && { folders }
-            .any(|it| self.was_last_to_change(it));
+        let came = change.before.is_none()
+            && born.is_none_or(|born| born < start)
+            && folders.any(|it| self.was_last_to_change(it));
         let is_ours = is_known
             || change.after.is_none()
             || came && change.is_moved

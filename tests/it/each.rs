@@ -494,6 +494,7 @@ fn one_document_has_all_results() {
         (&document["results"][2]["response"], &document["failed"], &document["left"]),
         (&json!("of 2"), &json!(0), &json!(0))
     );
+    assert!(document["cost"].is_null(), "the price is not known: {document}");
     // Answers that scripts can trust.
     sandbox.write("schema.json", json!({"type": "object", "required": ["n"]}).to_string());
     sandbox.llm.choose(|request| {

@@ -141,15 +141,14 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
 }
 
 /// Runs that undo is about, the newest first.
-#[derive(Default)]
 struct LastRuns {
     ids: Vec<String>,
     /// What they changed, the newest first.
     changes: Vec<RunFileChange>,
     /// The ends of their commands of which not all that they changed is known.
     unknown: Vec<ChangeLogEntry>,
-    /// When their commands began, in the order of the log: the run, the top of the tree, and nanoseconds since 1970.
-    began: Vec<(String, PathBuf, u64)>,
+    /// The entries that say when their commands began.
+    began: Vec<ChangeLogEntry>,
 }
 
 impl LastRuns {
@@ -174,35 +173,33 @@ impl LastRuns {
         let unknown: Vec<&ChangeLogEntry> = unknown.filter(is_new).collect();
         let runs: HashSet<&str> =
             unknown.iter().map(|it| it.facts.run.as_str()).chain(wrote).collect();
-        let (mut ids, mut began): (Vec<String>, Vec<_>) = (Vec::new(), Vec::new());
-        for entry in log.iter().rev().filter(|it| runs.contains(it.facts.run.as_str())) {
-            if !ids.contains(&entry.facts.run) {
-                ids.push(entry.facts.run.clone());
+        let mut ids: Vec<String> = Vec::new();
+        for RunFacts { run, .. } in log.iter().rev().map(|it| &it.facts) {
+            if runs.contains(run.as_str()) && !ids.contains(run) {
+                ids.push(run.clone());
             }
         }
-        for entry in log.iter().filter(is_in_scope) {
-            if let FileEvent::CommandsRan { since: since @ 1.., .. } = entry.event {
-                began.push((entry.facts.run.clone(), PathBuf::from(&entry.path), since));
-            }
-        }
-        let unknown = unknown.into_iter().cloned().collect();
-        Ok(Self { ids, changes, unknown, began })
+        let has_begun =
+            |it: &&ChangeLogEntry| matches!(it.event, FileEvent::CommandsRan { since: 1.., .. });
+        let began = log.iter().filter(is_in_scope).filter(has_begun).cloned().collect();
+        Ok(Self { ids, changes, unknown: unknown.into_iter().cloned().collect(), began })
     }
 
-    /// Leaves these runs.
+    /// Keeps only these runs.
     fn retain(&mut self, is_meant: impl Fn(&String) -> bool) {
         self.ids.retain(&is_meant);
         self.changes.retain(|it| is_meant(&it.facts.run));
         self.unknown.retain(|it| is_meant(&it.facts.run));
-        self.began.retain(|(run, ..)| is_meant(run));
+        self.began.retain(|it| is_meant(&it.facts.run));
     }
 
     /// Finds what git ignores in the trees of these runs, and changed since their commands began.
     fn find_ignored(&self) -> ChangedFiles {
         let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
         let mut tops: BTreeMap<&Path, u64> = BTreeMap::new();
-        for (_, top, since) in &self.began {
-            let first = tops.entry(top).or_insert(*since);
+        for ChangeLogEntry { path, event, .. } in &self.began {
+            let FileEvent::CommandsRan { since, .. } = event else { continue };
+            let first = tops.entry(Path::new(path)).or_insert(*since);
             *first = (*first).min(*since);
         }
         let written: HashSet<&Path> = self.changes.iter().map(|it| Path::new(&it.path)).collect();
@@ -257,9 +254,8 @@ fn undo_last(
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if last.ids.is_empty() {
             last.began.drain(..last.began.len().saturating_sub(1));
-            let ignored = describe_ignored(&last.find_ignored());
-            let ignored = ignored.map_or_else(String::new, |it| format!("\n{it}"));
-            return Err(Problem::failed(format!("{nothing}{ignored}")));
+            let text = format!("{nothing}\n{}", describe_ignored(&last.find_ignored()));
+            return Err(Problem::failed(text.trim_end().to_owned()));
         }
         let Some(chosen) = last.ids.get(..count).map(<[String]>::to_vec) else {
             return Err(Problem::failed(format!(
@@ -372,20 +368,27 @@ fn plan_file(
 ) -> Result<Result<UndoPlan, UndoRefusal>, Problem> {
     let root = call.root();
     let name = quote_name(&path);
-    let refuse = |message: String| Ok(Err(UndoRefusal { path: path.clone(), message }));
+    let refuse = |message: String, can_force| {
+        Ok(Err(UndoRefusal { path: path.clone(), message, can_force }))
+    };
     let linked =
         || format!("{name} is now reached by a symbolic link, which must be removed first");
     let there = path.ancestors().find(|it| fs::exists(it));
     if there.is_some_and(|there| fs::real_path(there).is_none_or(|real| real != there)) {
-        return refuse(linked());
+        return refuse(linked(), false);
     }
     let opened = match open_to_undo(call, &path, &changes) {
         Ok(opened) => opened,
-        Err(why) => return refuse(format!("{name} cannot be written ({why})")),
+        Err(why) => {
+            return refuse(
+                format!("{name} cannot be written; move away what is in its place ({why})"),
+                false,
+            );
+        }
     };
     // It came just now.
     if opened.path() != path {
-        return refuse(linked());
+        return refuse(linked(), false);
     }
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
@@ -401,7 +404,7 @@ fn plan_file(
             _ => "",
         };
         if !what.is_empty() {
-            return refuse(format!("{name} {what}"));
+            return refuse(format!("{name} {what}"), true);
         }
     }
     let goal = read_goal(root, oldest).map_err(|error| {

@@ -303,12 +303,9 @@ fn note_changed(call: &Call<'_>, sandbox: Option<&Sandbox>) {
 
 fn commands(call: &Call<'_>) -> Commands {
     let (settings, check) = (&call.settings, call.args.check.clone());
-    let most = settings.config.limits.max_seconds;
-    let most = most.map(|it| Duration::try_from_secs_f64(it).unwrap_or(Duration::MAX));
-    let ends = most.map(|most| (Stopwatch::start(), most));
-    let after_write = settings.config.after_write.clone();
-    let mut commands = Commands::new(settings.shell(), after_write, check);
-    commands.ends = ends;
+    let mut commands = Commands::new(settings.shell(), settings.config.after_write.clone(), check);
+    let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    commands.ends = settings.config.limits.max_seconds.map(|it| (Stopwatch::start(), time(it)));
     commands
 }
 

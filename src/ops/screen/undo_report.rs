@@ -36,15 +36,22 @@ pub(crate) struct UndoPlan {
 pub(crate) struct UndoRefusal {
     pub(crate) path: PathBuf,
     pub(crate) message: String,
+    /// Whether `--force` undoes it.
+    pub(crate) can_force: bool,
 }
 
-/// Says what git ignores and changed, if something did.
-pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> Option<String> {
+/// Says what git ignores and changed; empty if nothing did.
+pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> String {
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
-    let more = if ignored.is_cut { ", and not all was looked at" } else { "" };
-    let is_said = !names.is_empty() || ignored.is_cut;
     let names = name_some(&names, IGNORED, ", ");
-    is_said.then(|| format!("changed since commands began, and ignored by git: {names}{more}"))
+    let mut text = match names.as_str() {
+        "" => String::new(),
+        names => format!("changed since commands began, and ignored by git: {names}\n"),
+    };
+    if ignored.is_cut {
+        text.push_str("not all that git ignores was looked at\n");
+    }
+    text
 }
 
 /// Why not all that commands did is taken back.
@@ -128,7 +135,7 @@ pub(crate) fn report_done(
     if is_all_left && !left.is_empty() {
         text.push_str("nothing was undone; --undo again takes back the run before this one\n");
     }
-    text.extend(describe_ignored(ignored).map(|ignored| ignored + "\n"));
+    text.push_str(&describe_ignored(ignored));
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
     let report = Report::wrapped(&text).with("files", files).with("not_undone", left_names);
     let report = report.with("ignored", names);
@@ -140,12 +147,14 @@ pub(crate) fn report_refusals(call: &Call<'_>, refusals: &[UndoRefusal]) -> Repo
     let file = |it: &UndoRefusal| json!({"source_path": it.path.display().to_string()});
     let files: Vec<Value> = refusals.iter().map(file).collect();
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.message.as_str()).collect();
-    let message = format!(
-        "nothing was undone: {}. If a later run did it, nagent-file-edit FILE --undo takes that back first; --undo \
-         --force undoes all, and keeps the current content in {}",
-        reasons.join("; "),
-        quote_name(call.root().outputs_folder())
-    );
+    let mut message = format!("nothing was undone: {}", reasons.join("; "));
+    if refusals.iter().all(|refusal| refusal.can_force) {
+        message.push_str(&format!(
+            ". If a later run did it, nagent-file-edit FILE --undo takes that back first; --undo --force undoes all, and \
+             keeps the current content in {}",
+            quote_name(call.root().outputs_folder())
+        ));
+    }
     Report::failed(Exit::Failed, message).with("files", files)
 }
 

@@ -78,17 +78,14 @@ pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>
         let new = store.read_tree()?;
         let hidden = old.iter().filter(|(_, (mode, _), _)| matches!(*mode, REPOSITORY | IGNORED));
         let hidden: HashSet<&Path> = hidden.map(|(path, ..)| as_path(path)).collect();
-        // What is ignored now is no change; the rest of a folder may be named in another way.
-        let is_change = |(path, before, after): &Change<'_>| {
-            let is_ignored =
-                |file: &Option<Inode>| file.is_some_and(|((mode, _), _)| mode == IGNORED);
-            let there = || fs::symlink_metadata(store.top.join(as_path(path))).is_ok();
-            !(before.is_none() && is_ignored(after)
-                || is_ignored(before) && after.is_none() && there())
-        };
         let mut changed = list_changed(&old, &new);
-        changed.retain(is_change);
-        let is_file = |it: Inode| matches!(it.0.0, EXECUTABLE | REGULAR | LINK);
+        changed.retain(|(path, before, after)| match (before.map(mode), after.map(mode)) {
+            (None, Some(IGNORED)) => false,
+            // The rest of a folder may be named in another way.
+            (Some(IGNORED), None) => fs::symlink_metadata(store.top.join(as_path(path))).is_err(),
+            _ => true,
+        });
+        let is_file = |it| matches!(mode(it), EXECUTABLE | REGULAR | LINK);
         let files =
             changed.iter().filter(|(_, before, after)| before.or(*after).is_some_and(is_file));
         ensure!(files.count() <= SNAPSHOT_FILES, "over {SNAPSHOT_FILES} files changed");
@@ -99,16 +96,11 @@ pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>
             |file: Option<Inode>| file.map(|(it, _)| store.read(it, &mut left)).transpose();
         let change = |(path, before, after): Change<'_>| {
             let is_moved = after.is_some_and(|file| file.1 != 0 && gone.contains(&file));
-            let is_inside = before.is_some_and(|((mode, _), _)| mode == REPOSITORY);
+            let is_inside = before.is_some_and(|it| mode(it) == REPOSITORY);
             let (before, after) = (read(before)?, read(after)?);
             let was_hidden = as_path(path).ancestors().any(|it| hidden.contains(it)) && !is_inside;
-            Ok(TreeChange {
-                path: store.top.join(as_path(path)),
-                before,
-                after,
-                is_moved,
-                was_hidden,
-            })
+            let path = store.top.join(as_path(path));
+            Ok(TreeChange { path, before, after, is_moved, was_hidden })
         };
         changed.into_iter().map(change).collect()
     })
@@ -126,6 +118,10 @@ fn as_path(bytes: &[u8]) -> &Path {
 
 /// A file, and the number of its inode.
 type Inode = (Entry, u32);
+
+fn mode(((mode, _), _): Inode) -> u32 {
+    mode
+}
 
 /// A path, and what is there before and after.
 type Change<'a> = (&'a [u8], Option<Inode>, Option<Inode>);
@@ -270,15 +266,15 @@ impl Store {
             all.push((INDEX.into(), (0, Oid::from_bytes(&id)?), 0));
         }
         for reference in self.user.references()?.flatten() {
-            let name = [b".git/", reference.name_bytes()].concat();
             let id = reference.target().unwrap_or(Oid::ZERO_SHA1);
-            all.push((name, (0, id), 0));
+            all.push(([b".git/", reference.name_bytes()].concat(), (0, id), 0));
         }
         for name in UNDER_WAY {
-            let file = read_bytes(&self.user.path().join(name), SNAPSHOT_BYTES).ok().flatten();
-            let id =
-                file.map(|content| Oid::hash_object(ObjectType::Blob, &content)).transpose()?;
-            all.extend(id.map(|id| (format!(".git/{name}").into(), (0, id), 0)));
+            let file = self.user.path().join(name);
+            if let Ok(Some(content)) = read_bytes(&file, SNAPSHOT_BYTES) {
+                let id = Oid::hash_object(ObjectType::Blob, &content)?;
+                all.push((format!(".git/{name}").into(), (0, id), 0));
+            }
         }
         Ok(all)
     }

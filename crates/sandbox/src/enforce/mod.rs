@@ -344,7 +344,8 @@ impl Sandbox {
     }
 
     /// Puts the sandbox around a job: restricts its process, and lets `bwrap` start it, which reports to the returned
-    /// file. Returns also the sockets that it covers. `covers`: whether to cover sockets of other programs, which may vanish at that instant.
+    /// file. Returns also the sockets that it covers. `covers`: whether to cover sockets of other programs, which may vanish
+    /// at that instant.
     fn put_around(
         &self,
         job: &mut Job,
