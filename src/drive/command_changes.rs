@@ -3,7 +3,6 @@
 //! file that was last changed while no command ran is left alone. The kernel sets that time, and commands cannot.
 
 use std::path::{Path, PathBuf};
-use std::slice;
 use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow, bail};
@@ -32,6 +31,8 @@ pub struct CommandChanges {
     begun: Option<(PathBuf, Result<Snapshot>)>,
     /// The time then, in nanoseconds since 1970.
     since: u64,
+    /// Whether a command ran without a sandbox.
+    is_free: bool,
     /// The length of git's log of `HEAD` then.
     head_log: u64,
     /// When commands began and ended.
@@ -53,6 +54,7 @@ impl CommandChanges {
         is_outside: bool,
     ) -> Option<String> {
         let mut note = None;
+        self.is_free |= is_outside || context.sandbox.is_none();
         if self.begun.is_none() {
             let repository =
                 git::find_toplevel(&context.folder).and_then(|top| fs::real_path(&top));
@@ -64,7 +66,7 @@ impl CommandChanges {
             }
             let why = "the run has not ended, or was killed".to_owned();
             self.since = clock::of_files().as_nanos().try_into().unwrap_or(0);
-            let logged = log.append(&top, FileEvent::CommandsRan { why, since: self.since });
+            let logged = log.append(&top, self.event(why));
             let before = logged.and_then(|()| match &repository {
                 Some(top) => snapshot::take(&context.root, top),
                 None => bail!("{} is in no git repository", quote_name(&top)),
@@ -89,11 +91,17 @@ impl CommandChanges {
     /// Records what the commands changed, at the end of the run.
     pub(super) fn finish(&mut self, context: &RunContext<'_>, log: &ChangeLog) -> Result<()> {
         let Some((top, before)) = self.begun.take() else { return Ok(()) };
-        let inside =
+        let mut inside =
             before.as_ref().map_or_else(|_| Vec::new(), |it| snapshot::list_repositories(&top, it));
+        let outside = context.sandbox.iter().flat_map(|it| it.trees());
+        inside.extend(outside.filter(|it| !it.starts_with(&top) && !top.starts_with(it)).cloned());
         let changes = before.and_then(|before| snapshot::compare(&context.root, &top, before));
         let is_same = changes.as_ref().is_ok_and(Vec::is_empty);
-        let mut logged = if is_same { Vec::new() } else { change_log::read_log(&context.root)? };
+        let mut logged = if is_same && inside.is_empty() {
+            Vec::new()
+        } else {
+            change_log::read_log(&context.root)?
+        };
         let is_begin = |it: &ChangeLogEntry| {
             matches!(it.event, FileEvent::CommandsRan { .. })
                 && it.facts.run == log.facts.run
@@ -127,9 +135,12 @@ impl CommandChanges {
                 let is_of_commit = |it: &_| is_head(it) || it.path.ends_with(snapshot::INDEX);
                 changes.retain(|it| !(self.has_moved && is_of_commit(it)));
                 let events = self.sort_changes(&top, &outputs, changes, &logged, begun)?;
-                (events, self.find_changed(&inside, Vec::new(), &logged).paths, String::new())
+                (events, self.find_changed(&inside, &logged).paths, String::new())
             }
-            Err(why) => (Vec::new(), Vec::new(), self.name_changed(&top, &logged, &why)),
+            Err(why) => {
+                inside.push(top.clone());
+                (Vec::new(), Vec::new(), self.name_changed(&inside, &logged, &why))
+            }
         };
         self.left = found.iter().map(|it| name(it)).collect();
         let mut left: Vec<String> = found.iter().map(quote_name).collect();
@@ -143,7 +154,7 @@ impl CommandChanges {
             }
         }
         if !left.is_empty() {
-            let what = "these are links, modes, ignored, in a repository, of git itself, or changed by something else, too";
+            let what = "these are links, modes, ignored, in a repository, outside of the tree, of git itself, or changed by something else, too";
             why = format!("{what}: {}", name_some(&left, NAMED, ", "));
         }
         if self.has_moved {
@@ -153,7 +164,11 @@ impl CommandChanges {
                 moves.join("; ")
             ));
         }
-        log.append_end(&top, why, self.since)
+        log.append_end(&top, self.event(why))
+    }
+
+    fn event(&self, why: String) -> FileEvent {
+        FileEvent::CommandsRan { why, since: self.since, free: self.is_free }
     }
 
     /// Names the files that commands changed, for the user at the end of the run.
@@ -253,25 +268,20 @@ impl CommandChanges {
         self.spans.iter().any(|(from, to)| time >= *from && to.is_none_or(|to| time <= to))
     }
 
-    /// What changed below these folders while commands ran, and not by tags. `own`: what did besides.
-    fn find_changed(
-        &self,
-        folders: &[PathBuf],
-        own: Vec<PathBuf>,
-        logged: &[ChangeLogEntry],
-    ) -> ChangedFiles {
+    /// What changed in these folders while commands ran, and not by tags.
+    fn find_changed(&self, folders: &[PathBuf], logged: &[ChangeLogEntry]) -> ChangedFiles {
         let is_meant = |path: &Path| {
             !path.ends_with(".git")
                 && self.was_last_to_change(path)
                 && list_writes(logged, path).is_empty()
         };
+        let own = folders.iter().filter(|it| is_meant(it)).cloned().collect();
         search(folders, own, &|name| name != ".git", &is_meant)
     }
 
-    /// Names what changed in a tree while commands ran, and says why it is not taken back; empty if nothing changed.
-    fn name_changed(&self, top: &PathBuf, logged: &[ChangeLogEntry], why: &Error) -> String {
-        let own = [top].into_iter().filter(|top| self.was_last_to_change(top)).cloned().collect();
-        let found = self.find_changed(slice::from_ref(top), own, logged);
+    /// Names what changed in these folders while commands ran, and says why it is not taken back; empty if nothing changed.
+    fn name_changed(&self, tops: &[PathBuf], logged: &[ChangeLogEntry], why: &Error) -> String {
+        let found = self.find_changed(tops, logged);
         let names: Vec<String> = found.paths.iter().map(quote_name).collect();
         let more = if found.is_cut { ", and not all of the tree was looked at" } else { "" };
         if names.is_empty() && !found.is_cut {

@@ -50,8 +50,8 @@ impl ChangeLog {
 
     /// Appends the end of the run's commands in a folder, without waiting for the disk: where a crash loses it, undo takes the
     /// run for one that did not end, and names its changes.
-    pub fn append_end(&self, top: &Path, why: String, since: u64) -> Result<()> {
-        self.append_by(fs::append_text, top, FileEvent::CommandsRan { why, since })
+    pub fn append_end(&self, top: &Path, event: FileEvent) -> Result<()> {
+        self.append_by(fs::append_text, top, event)
     }
 
     fn append_by(

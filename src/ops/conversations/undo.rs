@@ -18,7 +18,7 @@ use crate::ops::run::call::Call;
 use crate::ops::run::opening::torn_block;
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::ops::screen::undo_report::{
-    UndoPlan, UndoRefusal, describe_ignored, report_done, report_list, report_refusals, undo_block,
+    UndoPlan, UndoRefusal, describe_rest, report_done, report_list, report_refusals, undo_block,
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
@@ -193,6 +193,11 @@ impl LastRuns {
         self.began.retain(|it| is_meant(&it.facts.run));
     }
 
+    /// Whether a command of these runs ran without a sandbox.
+    fn is_free(&self) -> bool {
+        self.began.iter().any(|it| matches!(it.event, FileEvent::CommandsRan { free: true, .. }))
+    }
+
     /// Finds what git ignores in the trees of these runs, and changed since their commands began.
     fn find_ignored(&self) -> ChangedFiles {
         let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
@@ -254,7 +259,8 @@ fn undo_last(
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if last.ids.is_empty() {
             last.began.drain(..last.began.len().saturating_sub(1));
-            let text = format!("{nothing}\n{}", describe_ignored(&last.find_ignored()));
+            let text =
+                format!("{nothing}\n{}", describe_rest(&last.find_ignored(), false));
             return Err(Problem::failed(text.trim_end().to_owned()));
         }
         let Some(chosen) = last.ids.get(..count).map(<[String]>::to_vec) else {
@@ -353,7 +359,7 @@ fn take_back(
             ))
         })?;
     }
-    Ok(report_done(call, plans, &chosen.unknown, &ignored))
+    Ok(report_done(call, plans, &chosen.unknown, &ignored, chosen.is_free()))
 }
 
 /// Maximum number of files of an undo that a conversation records.

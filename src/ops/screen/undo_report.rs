@@ -40,8 +40,9 @@ pub(crate) struct UndoRefusal {
     pub(crate) can_force: bool,
 }
 
-/// Says what git ignores and changed; empty if nothing did.
-pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> String {
+/// Says what git ignores and changed, and what is not known; empty if nothing is to be said. `is_free`: commands ran without
+/// a sandbox.
+pub(crate) fn describe_rest(ignored: &ChangedFiles, is_free: bool) -> String {
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
     let names = name_some(&names, IGNORED, ", ");
     let mut text = match names.as_str() {
@@ -50,6 +51,9 @@ pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> String {
     };
     if ignored.is_cut {
         text.push_str("not all that git ignores was looked at\n");
+    }
+    if is_free {
+        text.push_str("commands ran without a sandbox: what they changed elsewhere is not known\n");
     }
     text
 }
@@ -88,6 +92,7 @@ pub(crate) fn report_done(
     plans: Vec<UndoPlan>,
     left: &[ChangeLogEntry],
     ignored: &ChangedFiles,
+    is_free: bool,
 ) -> Report {
     let is_all_left = plans.is_empty();
     let is_terminal = terminal::stderr_is_terminal();
@@ -135,7 +140,7 @@ pub(crate) fn report_done(
     if is_all_left && !left.is_empty() {
         text.push_str("nothing was undone; --undo again takes back the run before this one\n");
     }
-    text.push_str(&describe_ignored(ignored));
+    text.push_str(&describe_rest(ignored, is_free));
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
     let report = Report::wrapped(&text).with("files", files).with("not_undone", left_names);
     let report = report.with("ignored", names);

@@ -6,8 +6,8 @@
 //!  "what":"write","before":H,"after":H}    a tag or a command writes F; H is a SHA-256, or "none" without a file
 //!  "what":"commands","before":H,"after":H,"executable":B}    commands changed F; this takes the place of what the run
 //!                                          recorded of F before; B: it could be executed before
-//!  "what":"commands_ran","why":W,"since":N}    why not all that the run's commands changed below F is recorded, or "";
-//!                                          the first began N nanoseconds after 1970
+//!  "what":"commands_ran","why":W,"since":N,"free":B}    why not all that the run's commands changed below F is recorded,
+//!                                          or ""; the first began N nanoseconds after 1970; B: one ran without a sandbox
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
 //! ```
 //! `of` has the names by which a run is found: the conversation of its shell, the conversations that started it, and
@@ -88,6 +88,8 @@ pub enum FileEvent {
         why: String,
         #[serde(default)]
         since: u64,
+        #[serde(default)]
+        free: bool,
     },
     Undo {
         undone: Vec<String>,
