@@ -113,9 +113,11 @@ impl Runner<'_> {
         done.map_or_else(|failure| error(block, failure), ChangeResult::into_block)
     }
 
-    /// The bytes of a text that is shown at once in the model's window, at most `most`.
+    /// The bytes of a text that is shown at once, at most `most`: a quarter of the model's window, where it is known. A token
+    /// has about four bytes.
     pub fn most_shown(&self, most: usize) -> usize {
-        limits::bytes_shown(most, self.asker.window)
+        let quarter = self.asker.window.and_then(|tokens| usize::try_from(tokens).ok());
+        most.min(quarter.unwrap_or(usize::MAX).max(limits::LEAST_SHOWN))
     }
 
     fn most_read(&self) -> u64 {

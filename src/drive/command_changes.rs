@@ -66,7 +66,8 @@ impl CommandChanges {
             }
             let why = "the run has not ended, or was killed".to_owned();
             self.since = clock::of_files().as_nanos().try_into().unwrap_or(0);
-            let logged = log.append(&top, self.event(why));
+            let begin = FileEvent::CommandsRan { why, since: self.since, free: self.is_free };
+            let logged = log.append(&top, begin);
             let before = logged.and_then(|()| match &repository {
                 Some(top) => snapshot::take(&context.root, top),
                 None => bail!("{} is in no git repository", quote_name(&top)),
@@ -164,11 +165,7 @@ impl CommandChanges {
                 moves.join("; ")
             ));
         }
-        log.append_end(&top, self.event(why))
-    }
-
-    fn event(&self, why: String) -> FileEvent {
-        FileEvent::CommandsRan { why, since: self.since, free: self.is_free }
+        log.append_end(&top, FileEvent::CommandsRan { why, since: self.since, free: self.is_free })
     }
 
     /// Names the files that commands changed, for the user at the end of the run.

@@ -47,15 +47,8 @@ fn time(value: Duration) -> String {
     format!("{} s", value.as_secs_f64())
 }
 
-/// The bytes that a result, a prompt or a file may fill at once: at most a quarter of the model's window, where it is
-/// known. A token has about four bytes.
-pub fn bytes_shown(most: usize, window: Option<u64>) -> usize {
-    let quarter = window.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX);
-    most.min(quarter.max(LEAST_SHOWN))
-}
-
 /// The space for a result in the smallest window, in bytes.
-const LEAST_SHOWN: usize = 2 << 10;
+pub const LEAST_SHOWN: usize = 2 << 10;
 
 /// Defines the constants, and the table that lists them.
 macro_rules! limits {

@@ -237,7 +237,9 @@ impl Boundary {
         if path.starts_with(&self.forbidden) && !is_allowed {
             return Err(self.in_own_folder(asked));
         }
-        if self.target.as_ref().is_some_and(|target| target.was_moved(stat)) {
+        // The file that was opened, wherever it is now, under its only link.
+        let only_link = stat.filter(|stat| stat.st_nlink <= 1).zip(self.target.as_ref());
+        if only_link.is_some_and(|(stat, target)| target.is_same(stat)) {
             return Ok(());
         }
         if self.roots.iter().any(|root| path != root && path.starts_with(root)) {
@@ -289,11 +291,6 @@ impl OwnFile {
     fn is_at(&self, path: &Path, stat: Option<&Stat>) -> bool {
         let is_it = |stat: &Stat| stat.st_nlink <= 1 || self.is_same(stat);
         self.is_new || path == self.path && stat.is_none_or(is_it)
-    }
-
-    /// Whether a file, wherever it is, is the one that was opened, under its only link.
-    fn was_moved(&self, stat: Option<&Stat>) -> bool {
-        stat.is_some_and(|stat| stat.st_nlink <= 1 && self.is_same(stat))
     }
 
     fn is_same(&self, stat: &Stat) -> bool {

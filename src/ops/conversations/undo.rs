@@ -18,7 +18,7 @@ use crate::ops::run::call::Call;
 use crate::ops::run::opening::torn_block;
 use crate::ops::screen::change_report::{FileVersion, VersionPair};
 use crate::ops::screen::undo_report::{
-    UndoPlan, UndoRefusal, describe_rest, report_done, report_list, report_refusals, undo_block,
+    UndoPlan, UndoRefusal, describe_ignored, report_done, report_list, report_refusals, undo_block,
 };
 use crate::ops::setup::flags::parse_count;
 use crate::out::Report;
@@ -193,11 +193,6 @@ impl LastRuns {
         self.began.retain(|it| is_meant(&it.facts.run));
     }
 
-    /// Whether a command of these runs ran without a sandbox.
-    fn is_free(&self) -> bool {
-        self.began.iter().any(|it| matches!(it.event, FileEvent::CommandsRan { free: true, .. }))
-    }
-
     /// Finds what git ignores in the trees of these runs, and changed since their commands began.
     fn find_ignored(&self) -> ChangedFiles {
         let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
@@ -259,8 +254,7 @@ fn undo_last(
         let count = usize::try_from(args.undo.unwrap_or(1)).unwrap_or(usize::MAX);
         if last.ids.is_empty() {
             last.began.drain(..last.began.len().saturating_sub(1));
-            let text =
-                format!("{nothing}\n{}", describe_rest(&last.find_ignored(), false));
+            let text = format!("{nothing}\n{}", describe_ignored(&last.find_ignored()));
             return Err(Problem::failed(text.trim_end().to_owned()));
         }
         let Some(chosen) = last.ids.get(..count).map(<[String]>::to_vec) else {
@@ -359,7 +353,10 @@ fn take_back(
             ))
         })?;
     }
-    Ok(report_done(call, plans, &chosen.unknown, &ignored, chosen.is_free()))
+    let is_free =
+        |it: &ChangeLogEntry| matches!(it.event, FileEvent::CommandsRan { free: true, .. });
+    let has_free = chosen.began.iter().any(is_free);
+    Ok(report_done(call, plans, &chosen.unknown, &ignored, has_free))
 }
 
 /// Maximum number of files of an undo that a conversation records.
@@ -490,9 +487,7 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
         };
         let mut message = format!("nothing was undone: {error}");
         for done in plans[..at].iter().filter(|done| done.now.sha256 != done.goal.sha256) {
-            let boundary =
-                file_conversation::file_boundary(&call.env, call.root(), Some(&done.path));
-            let opened = boundary.and_then(|it| Ok(it.open_for_write(&done.path)?));
+            let opened = open_to_undo(call, &done.path, &done.changes);
             if let Err(error) = opened.and_then(|opened| Ok(write(opened, &done.now)?)) {
                 message.push_str(&format!("; and {error}"));
             }

@@ -40,9 +40,8 @@ pub(crate) struct UndoRefusal {
     pub(crate) can_force: bool,
 }
 
-/// Says what git ignores and changed, and what is not known; empty if nothing is to be said. `is_free`: commands ran without
-/// a sandbox.
-pub(crate) fn describe_rest(ignored: &ChangedFiles, is_free: bool) -> String {
+/// Says what git ignores and changed; empty if nothing did.
+pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> String {
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
     let names = name_some(&names, IGNORED, ", ");
     let mut text = match names.as_str() {
@@ -51,9 +50,6 @@ pub(crate) fn describe_rest(ignored: &ChangedFiles, is_free: bool) -> String {
     };
     if ignored.is_cut {
         text.push_str("not all that git ignores was looked at\n");
-    }
-    if is_free {
-        text.push_str("commands ran without a sandbox: what they changed elsewhere is not known\n");
     }
     text
 }
@@ -86,13 +82,13 @@ const IGNORED: usize = 20;
 
 /// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color. `left`: what
 /// commands changed and was not taken back; the exit code is then 1. `ignored`: what changed and git ignores, which are mostly
-/// build products.
+/// build products. `has_free`: a command ran without a sandbox.
 pub(crate) fn report_done(
     call: &Call<'_>,
     plans: Vec<UndoPlan>,
     left: &[ChangeLogEntry],
     ignored: &ChangedFiles,
-    is_free: bool,
+    has_free: bool,
 ) -> Report {
     let is_all_left = plans.is_empty();
     let is_terminal = terminal::stderr_is_terminal();
@@ -140,7 +136,10 @@ pub(crate) fn report_done(
     if is_all_left && !left.is_empty() {
         text.push_str("nothing was undone; --undo again takes back the run before this one\n");
     }
-    text.push_str(&describe_rest(ignored, is_free));
+    text.push_str(&describe_ignored(ignored));
+    if has_free {
+        text.push_str("commands ran without a sandbox: what they changed elsewhere is not known\n");
+    }
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
     let report = Report::wrapped(&text).with("files", files).with("not_undone", left_names);
     let report = report.with("ignored", names);

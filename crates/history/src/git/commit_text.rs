@@ -69,16 +69,10 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
     }
     let mut patch = Patch::from_diff(&diff, at).map_err(failure)?;
     let patch = patch.as_mut().map(|patch| patch.to_buf().map_err(failure)).transpose()?;
-    let diff = patch.map_or_else(
-        || "Binary contents differ\n".to_owned(),
-        |text| cut_header(&String::from_utf8_lossy(&text)).to_owned(),
-    );
-    Ok(CommitText { message, diff, content })
-}
-
-/// The hunks of a patch, without git's own lines before them, which contain the path four times.
-fn cut_header(patch: &str) -> &str {
-    patch.find("\n@@ ").map_or("Binary contents differ\n", |at| &patch[at + 1..])
+    let patch = patch.map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
+    // The hunks, without git's own lines before them, which contain the path four times.
+    let diff = patch.find("\n@@ ").map_or("Binary contents differ\n", |at| &patch[at + 1..]);
+    Ok(CommitText { message, diff: diff.to_owned(), content })
 }
 
 /// The SHA-256 of a content, if its size allows keeping it in a conversation's outputs.

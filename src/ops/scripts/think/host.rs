@@ -32,11 +32,11 @@ pub(super) fn bridges<'a>(
     permissions.name = Some(thought.name.clone());
     permissions.asker = Tty::open_with_locks(thought.home.folder.join("locks"));
     let (written, screen) = (Rc::clone(&thought.written), &thought.screen);
-    permissions.on_question = Box::new(|| screen.end_work());
+    permissions.on_question = Box::new(|| screen.spinner.stop());
     let on_output = Box::new(move |output: Output<'_>| match output {
         Output::Console(text) => screen.show_console(text),
         Output::Stdout(text) => {
-            screen.end_work();
+            screen.spinner.stop();
             written.borrow_mut().write(text);
         }
     });

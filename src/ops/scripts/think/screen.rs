@@ -12,7 +12,8 @@ pub(super) struct Screen {
     /// Whether stderr is a terminal, and progress is wanted.
     is_shown: bool,
     is_quiet: bool,
-    spinner: Spinner,
+    /// Shown while a script runs, and does not write or ask.
+    pub(super) spinner: Spinner,
 }
 
 impl Screen {
@@ -29,16 +30,6 @@ impl Screen {
 
     pub(super) fn begin_memory(&self, name: &str) {
         self.print_row(format!("■ {name} memory.js"), MEMORY);
-    }
-
-    /// Shows the spinner while a script runs.
-    pub(super) fn begin_work(&self) {
-        self.spinner.start("Working...");
-    }
-
-    /// Removes the spinner: the script has ended, or it writes or asks.
-    pub(super) fn end_work(&self) {
-        self.spinner.stop();
     }
 
     /// Shows why memory.js did not do the task. Without a terminal a failure is a line, too: a model is paid now.

@@ -78,9 +78,9 @@ impl Thought {
             cwd: self.cwd.display().to_string(),
             memory: limits::JS_MEMORY,
         };
-        self.screen.begin_work();
+        self.screen.spinner.start("Working...");
         let ran = run_script(&start, self.limit, bridges);
-        self.screen.end_work();
+        self.screen.spinner.stop();
         let ran = ran?;
         self.written.borrow_mut().add_denied(&bridges.permissions.denied);
         if let ScriptOutcome::Failed(Failure::Unsafe, why) = &ran.outcome {
