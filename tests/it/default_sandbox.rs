@@ -248,7 +248,7 @@ fn what_the_sandbox_denied_is_explained_to_the_model_and_said_to_the_person() {
     for (command, is_said) in [("touch ~/x", true), ("touch ~/x || true", false)] {
         sandbox.llm.push(shell(command));
         sandbox.llm.push(answer("ok"));
-        let shown = sandbox.cmd(&["-c", "c", "task"]).on_terminal(80).run().assert_exit(0).stdout;
+        let shown = sandbox.cmd(&["-c", "c", "task"]).on_terminal(300).run().assert_exit(0).stdout;
         assert!(
             shown.contains("Read-only file system") && !shown.contains("lets commands"),
             "{shown}"
