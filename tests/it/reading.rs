@@ -146,7 +146,7 @@ fn in_a_run_the_request_for_a_checkpoint_continues_the_conversation() {
     let sandbox = window(24_000);
     fill(&sandbox, 9, 6_000);
     let before = sandbox.requests().pop().unwrap();
-    let count = |turn: u64| 14_000 + turn * 1_000;
+    let count = |turn: u64| 14_000 + turn * 500;
     let asks = |text: &str| text.contains("Write a checkpoint of them");
     let mut turn = 0;
     sandbox.llm.choose(move |request| {
@@ -154,7 +154,7 @@ fn in_a_run_the_request_for_a_checkpoint_continues_the_conversation() {
             return Reply::new(checkpoint("(goes on)")).usage(20_000, 19_000, 90).into();
         }
         turn += 1;
-        let text = if turn > 9 { answer("done") } else { shell("seq 900") };
+        let text = if turn > 18 { answer("done") } else { shell("seq 900") };
         Reply::new(text).usage(count(turn), 0, 20).into()
     });
     let from = sandbox.requests().len();

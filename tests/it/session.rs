@@ -34,7 +34,7 @@ fn nagent_alone_on_a_terminal_opens_a_session() {
     prompt(&mut pty, "» ", "first");
     assert_eq!(screen(&pty)[..2], ["» first", "one"]);
     // The last exchange is shown, unless -q.
-    let mut pty = sandbox.cmd(&["--continue"]).on_pty(80);
+    let mut pty = sandbox.cmd(&["--continue"]).on_pty(300);
     expect_last(&pty, "»");
     let shown = screen(&pty);
     assert_eq!(shown[1..2], ["continues c"]);
@@ -375,8 +375,9 @@ fn a_run_is_stopped_and_continued_while_something_is_typed() {
 #[test]
 fn the_modes_of_the_terminal_are_back_after_each_end_of_a_run() {
     let sandbox = Sandbox::new().answer(Answer::StallHead);
+    // Of a terminal on which nothing changes them.
+    let before = sandbox.program("true", &[""; 0]).on_pty(80).modes();
     let mut pty = sandbox.repl(&["-c", "c"]).on_pty(80);
-    let before = pty.modes();
     pty.expect("» ");
     pty.type_keys("go\r");
     sandbox.llm.wait_for_requests(1);

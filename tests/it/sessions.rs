@@ -120,7 +120,7 @@ impl World {
         ] {
             program.env(name, value);
         }
-        let mut pty = Pty::start(&program, 160);
+        let mut pty = Pty::start(&program, 400);
         let mut prompts = 0;
         for line in expected.lines() {
             if let Some(typed) = line.strip_prefix("» ") {
