@@ -193,7 +193,7 @@ fn run_nagent(
     let words = [OsString::from(super::nagent::Args::NAME)].into_iter().chain(given).chain(words);
     super::nagent::Args::try_parse_from(words)
         .map_err(|error| Problem::usage(error.to_string()))?
-        .run()
+        .run_commands()
 }
 
 /// A span of time; a bare number means days.

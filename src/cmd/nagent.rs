@@ -151,7 +151,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 }
 
 impl Args {
-    fn run_commands(self) -> Result<Report, Problem> {
+    pub(super) fn run_commands(self) -> Result<Report, Problem> {
         if self.undo.undo.is_some() && !self.run.prompt.is_empty() {
             return Err(Problem::usage("--undo takes no prompt"));
         }

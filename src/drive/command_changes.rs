@@ -33,6 +33,8 @@ pub struct CommandChanges {
     since: u64,
     /// Whether a command ran without a sandbox.
     is_free: bool,
+    /// The folders of `--write` outside of the tree, and what was in them.
+    outside: (Vec<PathBuf>, Vec<PathBuf>),
     /// The length of git's log of `HEAD` then.
     head_log: u64,
     /// When commands began and ended.
@@ -76,6 +78,10 @@ impl CommandChanges {
                 note = Some(format!("undo will not take back what commands change here: {why:#}"));
             }
             self.head_log = git::read_head_log(&top, u64::MAX).0;
+            let trees = context.sandbox.iter().flat_map(|it| it.trees());
+            let is_apart = |it: &&PathBuf| !it.starts_with(&top) && !top.starts_with(it);
+            self.outside.0 = trees.filter(is_apart).cloned().collect();
+            self.outside.1 = search(&self.outside.0, Vec::new(), &|_| true, &|_| true).paths;
             self.begun = Some((top, before));
         }
         self.spans.push((clock::of_files(), None));
@@ -94,8 +100,7 @@ impl CommandChanges {
         let Some((top, before)) = self.begun.take() else { return Ok(()) };
         let mut inside =
             before.as_ref().map_or_else(|_| Vec::new(), |it| snapshot::list_repositories(&top, it));
-        let outside = context.sandbox.iter().flat_map(|it| it.trees());
-        inside.extend(outside.filter(|it| !it.starts_with(&top) && !top.starts_with(it)).cloned());
+        inside.append(&mut self.outside.0);
         let changes = before.and_then(|before| snapshot::compare(&context.root, &top, before));
         let is_same = changes.as_ref().is_ok_and(Vec::is_empty);
         let mut logged = if is_same && inside.is_empty() {
@@ -127,7 +132,7 @@ impl CommandChanges {
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
         let (_, moves) = git::read_head_log(&top, self.head_log);
         self.has_moved = !moves.is_empty();
-        let (events, found, mut why) = match changes {
+        let (events, found, why) = match changes {
             Ok(mut changes) => {
                 // That of commits is said below.
                 let heads = top.join(".git/refs/heads");
@@ -136,7 +141,7 @@ impl CommandChanges {
                 let is_of_commit = |it: &_| is_head(it) || it.path.ends_with(snapshot::INDEX);
                 changes.retain(|it| !(self.has_moved && is_of_commit(it)));
                 let events = self.sort_changes(&top, &outputs, changes, &logged, begun)?;
-                (events, self.find_changed(&inside, &logged).paths, String::new())
+                (events, self.find_changed(&inside, &logged).paths, None)
             }
             Err(why) => {
                 inside.push(top.clone());
@@ -154,17 +159,19 @@ impl CommandChanges {
                 left.push(quote_name(&path));
             }
         }
+        let mut why: Vec<String> = why.into_iter().collect();
         if !left.is_empty() {
             let what = "these are links, modes, ignored, in a repository, outside of the tree, of git itself, or changed by something else, too";
-            why = format!("{what}: {}", name_some(&left, NAMED, ", "));
+            why.push(format!("{what}: {}", name_some(&left, NAMED, ", ")));
         }
         if self.has_moved {
-            let before = if why.is_empty() { "" } else { "; " };
-            why.push_str(&format!(
-                "{before}commits, branches and git's index stay ({})",
-                moves.join("; ")
-            ));
+            why.push(format!("commits, branches and git's index stay ({})", moves.join("; ")));
         }
+        if self.is_free && context.sandbox.is_some() {
+            let text = "what a command without the sandbox changed elsewhere is not known";
+            why.push(text.to_owned());
+        }
+        let why = why.join("; ");
         log.append_end(&top, FileEvent::CommandsRan { why, since: self.since, free: self.is_free })
     }
 
@@ -272,23 +279,27 @@ impl CommandChanges {
                 && self.was_last_to_change(path)
                 && list_writes(logged, path).is_empty()
         };
-        let own = folders.iter().filter(|it| is_meant(it)).cloned().collect();
-        search(folders, own, &|name| name != ".git", &is_meant)
+        let own = folders.iter().filter(|it| is_meant(it)).cloned();
+        let gone = self.outside.1.iter().filter(|it| !fs::exists(it)).cloned();
+        search(folders, own.chain(gone).collect(), &|name| name != ".git", &is_meant)
     }
 
-    /// Names what changed in these folders while commands ran, and says why it is not taken back; empty if nothing changed.
-    fn name_changed(&self, tops: &[PathBuf], logged: &[ChangeLogEntry], why: &Error) -> String {
+    /// Names what changed in these folders while commands ran, and says why it is not taken back, if something did.
+    fn name_changed(
+        &self,
+        tops: &[PathBuf],
+        logged: &[ChangeLogEntry],
+        why: &Error,
+    ) -> Option<String> {
         let found = self.find_changed(tops, logged);
         let names: Vec<String> = found.paths.iter().map(quote_name).collect();
         let more = if found.is_cut { ", and not all of the tree was looked at" } else { "" };
-        if names.is_empty() && !found.is_cut {
-            return String::new();
-        }
         let names = match name_some(&names, NAMED, ", ").as_str() {
+            "" if !found.is_cut => return None,
             "" => String::new(),
             names => format!("; changed while commands ran: {names}"),
         };
-        format!("{why:#}{names}{more}")
+        Some(format!("{why:#}{names}{more}"))
     }
 }
 

@@ -127,6 +127,8 @@ fn a_command_leaves_the_sandbox_only_by_a_yes_to_its_reason() {
     sandbox.llm.push(answer("ok"));
     sandbox.run(&["-c", "c", "task"]).assert_exit(0);
     assert!(sandbox.base().join("three").exists());
+    let left = "what a command without the sandbox changed elsewhere is not known";
+    sandbox.run(&["-c", "c", "--undo"]).assert_exit(1).stdout_has(&[left]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::answers::{Answer, Latch};
+use crate::conversations::CONVERSATIONS;
 use crate::file_edit::{text, write};
 use crate::pty::{Pty, screen_of};
 use crate::repl::{prompt, screen, start};
@@ -49,6 +50,9 @@ fn nagent_alone_on_a_terminal_opens_a_session() {
     }
     let mut pty = sandbox.cmd(&["--list-providers"]).on_pty(80);
     assert!(pty.wait().success());
+    // And so does what another tool asks nagent for.
+    let mut pty = sandbox.program(CONVERSATIONS, &["files"]).on_pty(80);
+    assert!(pty.wait().success(), "{}", pty.printed());
     sandbox.cmd(&[""; 0]).stdin("").run().assert_exit(2).stderr_has(&["no prompt given"]);
 }
 

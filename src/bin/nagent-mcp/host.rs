@@ -140,7 +140,8 @@ async fn keep(name: &str, socket: &Path, entries: &Entries) -> Result<Value, Fai
         return Err(failed("it is kept already".to_owned()));
     }
     let _ = fs::remove_file(socket);
-    let listener = UnixListener::bind(socket).map_err(|error| failed(error.to_string()))?;
+    let place = quote_name(socket);
+    let listener = UnixListener::bind(socket).map_err(|why| failed(format!("{place}: {why}")))?;
     let entries = Arc::clone(entries);
     tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {

@@ -149,6 +149,8 @@ struct LastRuns {
     unknown: Vec<ChangeLogEntry>,
     /// The entries that say when their commands began.
     began: Vec<ChangeLogEntry>,
+    /// Whether a command of theirs, or of a later run, ran without a sandbox.
+    has_free: bool,
 }
 
 impl LastRuns {
@@ -182,11 +184,24 @@ impl LastRuns {
         let has_begun =
             |it: &&ChangeLogEntry| matches!(it.event, FileEvent::CommandsRan { since: 1.., .. });
         let began = log.iter().filter(is_in_scope).filter(has_begun).cloned().collect();
-        Ok(Self { ids, changes, unknown: unknown.into_iter().cloned().collect(), began })
+        Ok(Self {
+            ids,
+            changes,
+            unknown: unknown.into_iter().cloned().collect(),
+            began,
+            has_free: false,
+        })
     }
 
     /// Keeps only these runs.
     fn retain(&mut self, is_meant: impl Fn(&String) -> bool) {
+        let all =
+            self.changes.iter().map(|it| &it.facts).chain(self.unknown.iter().map(|it| &it.facts));
+        let first = all.filter(|it| is_meant(&it.run)).map(|it| it.at.as_str()).min();
+        self.has_free = self.began.iter().any(|it| {
+            matches!(it.event, FileEvent::CommandsRan { free: true, .. })
+                && (is_meant(&it.facts.run) || Some(it.facts.at.as_str()) > first)
+        });
         self.ids.retain(&is_meant);
         self.changes.retain(|it| is_meant(&it.facts.run));
         self.unknown.retain(|it| is_meant(&it.facts.run));
@@ -353,10 +368,7 @@ fn take_back(
             ))
         })?;
     }
-    let is_free =
-        |it: &ChangeLogEntry| matches!(it.event, FileEvent::CommandsRan { free: true, .. });
-    let has_free = chosen.began.iter().any(is_free);
-    Ok(report_done(call, plans, &chosen.unknown, &ignored, has_free))
+    Ok(report_done(call, plans, &chosen.unknown, &ignored, chosen.has_free))
 }
 
 /// Maximum number of files of an undo that a conversation records.

@@ -82,7 +82,7 @@ const IGNORED: usize = 20;
 
 /// Reports what was undone: on stdout, with the diffs where stderr is not a terminal that shows them in color. `left`: what
 /// commands changed and was not taken back; the exit code is then 1. `ignored`: what changed and git ignores, which are mostly
-/// build products. `has_free`: a command ran without a sandbox.
+/// build products. `has_free`: a command of these runs, or of a later one, ran without a sandbox.
 pub(crate) fn report_done(
     call: &Call<'_>,
     plans: Vec<UndoPlan>,
@@ -138,7 +138,7 @@ pub(crate) fn report_done(
     }
     text.push_str(&describe_ignored(ignored));
     if has_free {
-        text.push_str("commands ran without a sandbox: what they changed elsewhere is not known\n");
+        text.push_str("commands of this run or a later one ran without a sandbox: what they changed elsewhere is not known\n");
     }
     let names: Vec<String> = ignored.paths.iter().map(quote_name).collect();
     let report = Report::wrapped(&text).with("files", files).with("not_undone", left_names);
