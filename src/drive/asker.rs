@@ -8,6 +8,7 @@ use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
 use conversation::compact::notice::{is_checkpoint, unwrap_checkpoint};
 use conversation::compact::plan::Plan;
+use conversation::exit::Exit;
 use conversation::format::numbers::format_count;
 use conversation::model::{ApiError, ErrorKind, Reply, RequestMessage, Role, StopReason, Usage};
 use conversation::prompt;
@@ -104,20 +105,25 @@ impl Asker {
         );
         on_progress(ProgressEvent::ReplyEnded);
         let files = ask.files.len();
+        let cut_exit = match &result {
+            Err(RequestError::Interrupted(signal)) => Some(Exit::Signal(*signal)),
+            Err(RequestError::Api(error)) if error.kind == ErrorKind::TimeOver => Some(Exit::Limit),
+            _ => None,
+        };
         match result {
             Ok(reply) => {
                 report_notes(&mut self.client, on_progress);
                 let cost = self.cost(&reply.usage);
                 Event::Replied { reply, cost, at: clock::now() }
             }
-            Err(RequestError::Interrupted(signal)) if !arrived.is_empty() => {
+            Err(_) if let Some(exit) = cut_exit.filter(|_| !arrived.is_empty()) => {
                 report_notes(&mut self.client, on_progress);
                 let usage = Usage::estimate(&arrived);
                 let stop = StopReason::Length;
                 let mut reply = Reply { text: arrived, usage, stop, model: None };
                 reply.assume_input(|| ask.estimate());
                 let cost = self.cost(&reply.usage);
-                Event::CutOff { signal, reply, cost, at: clock::now() }
+                Event::CutOff { exit, reply, cost, at: clock::now() }
             }
             Err(error) => self.report_failure(error, files, context, on_progress),
         }

@@ -194,6 +194,15 @@ fn a_request_ends_with_the_time_of_the_run() {
     let run = sandbox.cmd(&["--max-seconds", "2", "task"]).run();
     run.assert_exit(5).stderr_has(&["(--max-seconds)"]);
     assert!(asked.elapsed() < Duration::from_secs(10));
+    // What had arrived is kept and counted.
+    let half = crate::answers::Answer::StallBody(answer(&"word ".repeat(400)).into());
+    let sandbox = Sandbox::new().answer(half);
+    let json =
+        sandbox.run(&["-c", "c", "--max-seconds", "2", "--json", "task"]).assert_exit(5).json();
+    assert!(json["tokens_out"].as_u64().unwrap() > 50 && json["estimated"] == true, "{json}");
+    let kept = std::fs::read_to_string(sandbox.root().join("conversations/c.invalid/1.txt"));
+    assert!(kept.unwrap().contains("word word"), "{json}");
+    assert!(json["error"].as_str().unwrap().contains("the limit of 2 seconds"), "{json}");
 }
 
 #[test]

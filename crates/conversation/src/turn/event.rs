@@ -68,10 +68,10 @@ pub enum Event {
     Received(Vec<Block>),
     /// The command after writes ended, with this block as its report.
     AfterWriteEnded(Block),
-    /// A signal arrived in the middle of a reply.
+    /// A signal arrived in the middle of a reply, or the time of the run was over.
     CutOff {
-        /// The signal.
-        signal: Signal,
+        /// The exit of the run: that of the signal, or of the limit.
+        exit: Exit,
         /// The part of the reply that had arrived, its tokens estimated.
         reply: Reply,
         /// Its cost in US dollars, if known.

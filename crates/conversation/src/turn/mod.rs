@@ -101,8 +101,8 @@ struct BadReply {
     message: String,
     /// Whether the valid part is an answer.
     is_answer: bool,
-    /// The signal that ended the run in the middle of the reply.
-    signal: Option<Signal>,
+    /// The exit of the run, if it ended in the middle of the reply.
+    exit: Option<Exit>,
 }
 
 impl Turn {
@@ -186,8 +186,8 @@ impl Turn {
             (TurnState::Asking, Event::Replied { reply, cost, at }) => {
                 self.after_reply(reply, cost, at)
             }
-            (TurnState::Asking, Event::CutOff { signal, reply, cost, at }) => {
-                self.after_cut_off(signal, reply, cost, &at)
+            (TurnState::Asking, Event::CutOff { exit, reply, cost, at }) => {
+                self.after_cut_off(exit, reply, cost, &at)
             }
             (TurnState::Asking, Event::Failed { error, cost, jitter }) => {
                 // A refused reply is billed.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::event::{Effect, Verdict};
 use super::unfinished::group_actions;
 use super::{BadReply, NextStep, Turn, TurnState};
-use crate::exit::{Exit, Signal};
+use crate::exit::Exit;
 use crate::format::file::Block;
 use crate::limits::{self, MALFORMED_REPLIES};
 use crate::model::{Reply, StopReason};
@@ -67,7 +67,7 @@ impl Turn {
                     "your words were taken as the answer: next time, write it in <nagent-response>"
                         .to_owned();
                 let valid = Some((stored, vec![ReplyItem::Response(text)]));
-                let bad = BadReply { status, valid, message, is_answer: true, signal: None };
+                let bad = BadReply { status, valid, message, is_answer: true, exit: None };
                 self.state = TurnState::SavingReply(bad);
                 let note = "the model answered without a tag; its words were taken as the answer"
                     .to_owned();
@@ -118,18 +118,19 @@ impl Turn {
         self.status_block(reply, cost, at)
     }
 
-    /// Ends the run with the part of a reply that arrived before a signal. It is billed, and the user may have read it.
+    /// Ends the run with the part of a reply that arrived before a signal, or before the time was over. It is billed, and the
+    /// user may have read it.
     pub(super) fn after_cut_off(
         &mut self,
-        signal: Signal,
+        exit: Exit,
         reply: Reply,
         cost: Option<f64>,
         at: &str,
     ) -> Effect {
         let status = self.count_reply(&reply, cost, at);
         self.verdict = Verdict::Cut;
-        let (valid, message, signal) = (None, String::new(), Some(signal));
-        let bad = BadReply { status, valid, message, is_answer: false, signal };
+        let (valid, message, exit) = (None, String::new(), Some(exit));
+        let bad = BadReply { status, valid, message, is_answer: false, exit };
         self.state = TurnState::SavingReply(bad);
         let note = format!("kept the {} bytes of the reply that had arrived", reply.text.len());
         Effect::SaveReply { text: reply.text, note }
@@ -149,20 +150,25 @@ impl Turn {
             Some(_) => format!("a part of the reply was not used: {why}"),
             None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
-        let bad = BadReply { status, valid, message, is_answer: false, signal: None };
+        let bad = BadReply { status, valid, message, is_answer: false, exit: None };
         self.state = TurnState::SavingReply(bad);
         Effect::SaveReply { text, note }
     }
 
     pub(super) fn after_saving(&mut self, bad: BadReply, path: String) -> Effect {
-        let BadReply { status, valid, message, is_answer, signal } = bad;
+        let BadReply { status, valid, message, is_answer, exit } = bad;
         let status = status.with("invalid", &path);
-        if let Some(signal) = signal {
-            let error = format!("the run was interrupted by {}", signal.name());
+        if let Some(exit) = exit {
+            let error = if let Exit::Signal(signal) = exit {
+                format!("the run was interrupted by {}", signal.name())
+            } else {
+                self.seconds = self.rules.limits.max_seconds.unwrap_or(self.seconds);
+                format!("the run ended: {}", self.reached_limit().unwrap_or_default())
+            };
             let message = format!(
                 "{error} in the middle of your reply, and nothing of it was run; what had arrived of it is in {path}"
             );
-            return self.end_without_answer(Exit::Signal(signal), vec![status], message, error);
+            return self.end_without_answer(exit, vec![status], message, error);
         }
         let has_action = valid
             .iter()

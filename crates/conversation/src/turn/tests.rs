@@ -40,7 +40,7 @@ fn reply(text: &str) -> Event {
 fn cut_off(text: &str) -> Event {
     match reply(text) {
         Event::Replied { reply, cost, at } => {
-            Event::CutOff { signal: Signal::Int, reply, cost, at }
+            Event::CutOff { exit: Exit::Signal(Signal::Int), reply, cost, at }
         }
         other => other,
     }
