@@ -269,8 +269,13 @@ fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
         };
         let line = TerminalText::show_line(&shown);
         let parts = wrap_line(&line, room);
-        let parts = parts.into_iter().take(if all { usize::MAX } else { OUTPUT_ROWS });
-        rows.extend(parts.map(|part| Span::new(format!("  {part}"), DIM)));
+        let most = if all { usize::MAX } else { OUTPUT_ROWS };
+        let has_more = parts.len() > most;
+        rows.extend(parts.iter().take(most).map(|part| Span::new(format!("  {part}"), DIM)));
+        if let Some(last) = rows.last_mut().filter(|_| has_more) {
+            // Wrapped at words it takes more rows than its characters fill.
+            last.text = truncate(&format!("{}…", last.text.trim_end()), columns.max(ROOM + 2));
+        }
     }
     rows
 }
@@ -416,5 +421,8 @@ mod tests {
         let endless =
             Block::new("x").with("status", "ok").with("exit_code", 0).body("y".repeat(1 << 20));
         assert_eq!(render(&finish("nagent-shell", endless), 20, false).len(), OUTPUT_ROWS);
+        let words = Block::new("x").with("status", "ok").body("seven letters ".repeat(20));
+        let rows = render(&finish("nagent-shell", words), 20, false);
+        assert!(rows[OUTPUT_ROWS - 1].text.ends_with('…'), "{rows:?}");
     }
 }
