@@ -13,7 +13,7 @@ use conversation::format::{columns, harmless};
 use conversation::model::Usage;
 use conversation::problem::Problem;
 use sys::{pager, terminal};
-use view::markdown::Markdown;
+use view::markdown::{Markdown, Pieces};
 pub use view::style::style_spans;
 use view::style::{PLAIN, Rows, Span};
 
@@ -282,12 +282,12 @@ fn stdout_has_colours() -> bool {
 }
 
 /// An answer on its way to stdout: as Markdown, or as it is.
-pub struct Answer(Option<Markdown>);
+pub struct Answer(Option<Markdown>, Pieces);
 
 impl Answer {
     /// An answer to stdout. Where Markdown is not wanted, or stdout is not a terminal with colours, it goes out as it is.
     pub fn new(is_markdown: bool) -> Self {
-        Self((is_markdown && stdout_has_colours()).then(Markdown::default))
+        Self((is_markdown && stdout_has_colours()).then(Markdown::default), Pieces::default())
     }
 
     /// Writes the mark before an answer, if stdout is a terminal.
@@ -306,6 +306,7 @@ impl Answer {
     pub fn print(&mut self, text: &str) -> bool {
         match &mut self.0 {
             Some(view) => write_shown(&view.push(text, terminal::window())).is_ok(),
+            None if terminal::stdout_is_terminal() => write_shown(&self.1.escape(text)).is_ok(),
             None => print_part(text),
         }
     }

@@ -33,9 +33,25 @@ pub struct Markdown {
     is_stuck: bool,
     is_in_list: bool,
     fence: Option<Fence>,
-    /// The last character, and a joiner after it: whether that joins depends on the next one.
-    last: String,
+    pieces: Pieces,
     out: String,
+}
+
+/// The pieces of a text on its way to a terminal: the last character, and a joiner after it, which may join it to the next one.
+#[derive(Debug, Default)]
+pub struct Pieces(String);
+
+impl Pieces {
+    /// Shows hidden characters of the next piece. A joiner at its end waits for the one after it.
+    pub fn escape(&mut self, piece: &str) -> String {
+        let known = std::mem::take(&mut self.0);
+        let shown = known.chars().next().map_or(0, |c| escape_text(&c.to_string()).len());
+        let text = known + &piece.replace(['\r', '\u{ad}', '\u{61c}', '\u{200e}', '\u{200f}'], "");
+        let whole = text.strip_suffix(['\u{200c}', '\u{200d}']).unwrap_or(&text);
+        let last = whole.char_indices().next_back().map_or(0, |(at, _)| at);
+        text[last..].clone_into(&mut self.0);
+        escape_text(whole).split_off(shown)
+    }
 }
 
 /// A code block between fences.
@@ -57,7 +73,7 @@ impl Markdown {
             self.is_stuck |= self.window.0 > 0 && (self.start > 0 || !self.drawn.0.is_empty());
             (self.window, self.raw.columns) = (window, window.0);
         }
-        for part in self.escape_piece(text).split_inclusive('\n') {
+        for part in self.pieces.escape(text).split_inclusive('\n') {
             match part.starts_with('|') {
                 _ if !self.line.is_empty() || self.table.is_empty() => {}
                 true => self.raw.push("\n", PLAIN),
@@ -75,17 +91,6 @@ impl Markdown {
         }
         self.draw();
         std::mem::take(&mut self.out)
-    }
-
-    /// Shows hidden characters of a piece. A joiner at its end waits for the next one.
-    fn escape_piece(&mut self, piece: &str) -> String {
-        let known = std::mem::take(&mut self.last);
-        let shown = known.chars().next().map_or(0, |c| escape_text(&c.to_string()).len());
-        let text = known + &piece.replace(['\r', '\u{ad}', '\u{61c}', '\u{200e}', '\u{200f}'], "");
-        let whole = text.strip_suffix(['\u{200c}', '\u{200d}']).unwrap_or(&text);
-        let last = whole.char_indices().next_back().map_or(0, |(at, _)| at);
-        text[last..].clone_into(&mut self.last);
-        escape_text(whole).split_off(shown)
     }
 
     /// Ends the answer, and returns what to print.

@@ -118,6 +118,13 @@ fn blocks_are_shown_as_what_they_mean() {
     );
     // A joiner between two characters stays, wherever a piece ends; a soft hyphen and a mark of direction are none.
     let family = "👨\u{200d}👩 می\u{200c}خواهم";
+    let mut pieces = Pieces::default();
+    let plain: String = family.chars().map(|c| pieces.escape(c.encode_utf8(&mut [0; 4]))).collect();
+    assert_eq!(plain, family);
+    assert_eq!(
+        pieces.escape("\x1b[2J") + &pieces.escape("\u{200d}") + &pieces.escape("x"),
+        "\\u{1b}[2J\\u{200d}x"
+    );
     check(&format!("{family} hy\u{ad}phen\u{200f}\n"), 40, &[&format!("{family} hyphen")]);
     check("a\u{200d}b\n", 40, &["a\\u{200d}b"]);
     check("9. one two three\n", 12, &["9. one two", "   three"]);
