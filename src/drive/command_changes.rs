@@ -81,7 +81,8 @@ impl CommandChanges {
             let trees = context.sandbox.iter().flat_map(|it| it.trees());
             let is_apart = |it: &&PathBuf| !it.starts_with(&top) && !top.starts_with(it);
             self.outside.0 = trees.filter(is_apart).cloned().collect();
-            self.outside.1 = search(&self.outside.0, Vec::new(), &|_| true, &|_| true).paths;
+            self.outside.1 =
+                search(&self.outside.0, Vec::new(), &|name| name != ".git", &|_| true).paths;
             self.begun = Some((top, before));
         }
         self.spans.push((clock::of_files(), None));
