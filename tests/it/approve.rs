@@ -200,6 +200,7 @@ fn edits_are_asked_about_as_their_diff_and_hidden_text_shows() {
     let run = answer_questions(&sandbox, &["-w", "--approve", "ask"], &["y", "n"]);
     let shown = &run.stdout;
     assert!(shown.contains("-two") && shown.contains("+2"), "{shown}");
+    assert!(shown.contains("  -1 +1\r\n"), "{shown}");
     assert!(shown.contains("ls\\u{200b}\\u{1b}[7m nagent asks"), "{shown}");
     assert_eq!(sandbox.read("a.txt"), "one\n2\n");
 }

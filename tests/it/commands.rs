@@ -470,7 +470,7 @@ fn quiet_is_quiet_on_a_terminal_too() {
     sandbox
         .run(&["--progress", "task"])
         .assert_exit(0)
-        .stderr_has(&["continues this shell's conversation: "]);
+        .stderr_has(&["continues the conversation: "]);
 }
 
 #[test]

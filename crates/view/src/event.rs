@@ -155,6 +155,9 @@ pub struct Finish {
     pub diff: Option<String>,
     #[serde(default)]
     pub diff_cut: bool,
+    /// Whether the user was just shown the diff.
+    #[serde(skip)]
+    pub is_known: bool,
     #[serde(flatten)]
     pub figures: Map<String, Value>,
 }
@@ -254,6 +257,7 @@ impl RunEvent {
         let shown: Vec<String> = body.lines().skip(first).map(show).collect();
         Finish {
             n,
+            is_known: false,
             tag: tag.to_owned(),
             status: get("status").unwrap_or_else(|| "ok".to_owned()),
             reason: get("reason"),
@@ -280,7 +284,7 @@ impl RunEvent {
                     if lines > 1 { format!(" … +{} lines", lines - 1) } else { String::new() };
                 *body = format!("{first}{more}");
             }
-            Self::Finish(finish) if finish.n == asked => finish.diff = None,
+            Self::Finish(finish) if finish.n == asked => finish.is_known = true,
             _ => {}
         }
     }

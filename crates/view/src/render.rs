@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start, describe_target, shows_output};
 use super::figures::cached_share;
+use super::overview::ConversationKind;
 use super::style::{BOLD, CYAN, DIM, GREEN, PLAIN, RED, SCRIPT, Span};
 use conversation::format::columns::{show_odd_blanks, truncate, visible_lines, width, wrap_line};
 use conversation::format::harmless::escape_line;
@@ -113,16 +114,17 @@ pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     rows
 }
 
+/// The name of a conversation for a person: the numbers in that of a shell say nothing.
+pub fn shown_name(name: &str) -> &str {
+    if ConversationKind::from_name(name) == ConversationKind::Shell { "the conversation" } else { name }
+}
+
 fn begin_rows(begin: &Begin, columns: usize) -> Vec<Span> {
     if begin.prompts == 0 {
         return Vec::new();
     }
     let window = begin.window.map(|window| format!(" of {}", format_tokens(window)));
-    // Its name has numbers of this shell that say nothing to a person.
-    let name = match begin.conversation.as_str() {
-        name if name.starts_with("latest-") => "this shell's conversation",
-        name => name,
-    };
+    let name = shown_name(&begin.conversation);
     let text = format!(
         "continues {name}: {}, about {}{} tokens",
         format_count(begin.prompts, "prompt"),
@@ -176,7 +178,7 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     if has_output || all {
         rows.extend(output_rows(finish, columns, all));
     }
-    if let Some(diff) = &finish.diff {
+    if let Some(diff) = finish.diff.as_ref().filter(|_| !finish.is_known) {
         let path = finish.path.as_deref().unwrap_or_default();
         rows.extend(diff_rows(diff, finish.diff_cut, finish.previous.as_deref(), path, all));
     }

@@ -5,6 +5,7 @@ use crate::ops::conversations::{Catalog, Conversation};
 use crate::out;
 use conversation::format::harmless::truncate;
 use view::figures::figures_words;
+use view::render::shown_name;
 use view::overview::transcript::{self, EntryKind};
 
 /// Maximum number of lines of the last exchange.
@@ -28,9 +29,7 @@ impl Session {
         last.retain(|entry| matches!(entry.kind, EntryKind::Prompt | EntryKind::Answer));
         last.drain(1.min(last.len())..last.len().max(2) - 1);
         let text = transcript::to_text(&last, 0);
-        let is_own = one.name == self.env.shell_conversation(None);
-        let name = if is_own { "this shell's conversation" } else { &one.name };
-        out::print_line(&format!("continues {name}"));
+        out::print_line(&format!("continues {}", shown_name(&one.name)));
         let lines = text.lines().take(EXCHANGE_LINES).map(|line| truncate(line, EXCHANGE_LINE));
         let shown = lines.map(|line| line + "\n").collect::<String>();
         if !(self.settings.config.markdown && out::print_markdown(&shown)) {
