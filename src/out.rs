@@ -4,7 +4,9 @@
 //! closed pipe is not an error.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -163,19 +165,22 @@ pub fn print_report(tool: &str, form: Form, report: Report) -> Exit {
         print_tool_line(tool, error);
     }
     let (exit, last_line) = (report.exit, report.last_line.clone());
+    let path = report.json.get("conversation_path").and_then(Value::as_str).map(Path::new);
+    let name = path.filter(|_| report.json.contains_key("responses")).and_then(Path::file_name);
+    let hint = name.map(|it| format!("; {}", answer_again(&it.display()))).unwrap_or_default();
     let went_out = if form == Form::Json {
         let mut text = serde_json::to_string_pretty(&report.into_document()).unwrap_or_default();
         if terminal::stdout_is_terminal() {
             text = escape_json(&text);
         }
-        print_text(tool, &(text + "\n"))
+        print_text(tool, &(text + "\n"), &hint)
     } else if !report.text.is_empty() {
         let is_exact = report.exact && !terminal::stdout_is_terminal();
         let end = if is_exact || report.text.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{end}", report.text);
         report.paged.is_some_and(|from| is_paged_here(&text, from) && show_paged(tool, &text, from))
             || report.is_markdown && print_markdown(&text)
-            || print_text(tool, &text)
+            || print_text(tool, &text, &hint)
     } else {
         true
     };
@@ -223,12 +228,17 @@ fn escape_json(document: &str) -> String {
     out
 }
 
+/// The way to an answer that could not be written.
+pub fn answer_again(conversation: &dyn Display) -> String {
+    format!("nagent-conversations show {conversation} --last 1 prints the answer")
+}
+
 /// Writes text to stdout; false if that failed. A closed pipe ends quietly; any other failure is reported on stderr.
-fn print_text(tool: &str, text: &str) -> bool {
+fn print_text(tool: &str, text: &str, hint: &str) -> bool {
     let shown = make_safe(text, terminal::stdout_is_terminal());
     match write_shown(&shown) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            print_tool_line(tool, &format!("cannot write to stdout: {error}"));
+            print_tool_line(tool, &format!("cannot write to stdout: {error}{hint}"));
             false
         }
         _ => true,

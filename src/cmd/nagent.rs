@@ -140,7 +140,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
             return session.run();
         }
         let words: Vec<&str> = self.run.prompt.iter().map(String::as_str).collect();
-        if let Some(meant) = command_elsewhere(&words) {
+        if self.run.read.is_empty()
+            && let Some(meant) = command_elsewhere(&words)
+        {
             let words = words.join(" ");
             return Err(Problem::usage(format!(
                 "\"{words}\" is not sent to a model; did you mean {meant}? To ask about it, use more words"
@@ -256,6 +258,9 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             }
             "list" | "history" => "nagent-conversations list",
             "usage" | "cost" => "nagent-conversations usage",
+            verb @ ("compact" | "summarize" | "clear" | "prune") => {
+                return Some(format!("nagent-conversations {verb}"));
+            }
             "resume" | "continue" => "nagent --continue",
             "models" => "nagent --list-models",
             "completion" | "completions" => "NAGENT_COMPLETE=bash nagent (or zsh, fish)",

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, ValueHint};
+use clap::{CommandFactory, Parser};
+use clap_complete::engine::ArgValueCompleter;
 
 use crate::cli::{Tool, leave_words_to_script};
 use crate::ops::scripts::think::{ThinkRequest, run_thought};
+use crate::ops::setup::completion;
 use crate::out::Report;
 use conversation::problem::Problem;
 
@@ -20,7 +22,7 @@ pub struct Args {
     #[command(flatten)]
     request: ThinkRequest,
     /// The script and its arguments
-    #[arg(last = true, value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "SCRIPT", add = ArgValueCompleter::new(completion::scripts_and_files))]
     words: Vec<OsString>,
 }
 

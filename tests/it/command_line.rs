@@ -176,6 +176,9 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
         assert!(run.stderr.contains(part) && !run.stderr.contains("./bad"), "{}", run.stderr);
     }
     sandbox.run(&["--progres", "x"]).assert_exit(2).stderr_has(&["'--progress'"]);
+    let sandbox = Sandbox::new().reply(answer("x"));
+    let run = sandbox.program("sh", &["-c", &format!("{NAGENT} -c c hi > /dev/full")]).run();
+    run.assert_exit(1).stderr_has(&["nagent-conversations show c --last 1 prints the answer"]);
     let line = format!("{LLM_TEXT} a.txt > /dev/full");
     let sandbox = Sandbox::new().file("a.txt", "x").reply("answer");
     let run = sandbox.program("sh", &["-c", &line]).run().assert_exit(1);
@@ -192,6 +195,7 @@ fn a_lone_word_that_is_a_command_elsewhere_is_not_sent() {
         ("init", "export OPENAI_API_KEY"),
         ("login", "--list-providers"),
         ("cost", "nagent-conversations usage"),
+        ("compact", "nagent-conversations compact"),
     ] {
         let run = sandbox.run(&[word]).assert_exit(2).no_stdout().stderr_has(&[word, meant]);
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
@@ -239,6 +243,8 @@ fn shells_complete_flags_conversations_and_models() {
     let thought = env!("CARGO_BIN_EXE_nagent-thought");
     sandbox.program(thought, &["install", "weekday.md"]).run().assert_exit(0);
     assert_eq!(complete(&sandbox, thought, &["info", "week"]), ["weekday"]);
+    let think = env!("CARGO_BIN_EXE_nagent-think");
+    assert_eq!(complete(&sandbox, think, &["week"]), ["weekday", "weekday.md"]);
     sandbox.write("a-file.txt", "");
     for words in [&["a-fi"] as &[&str], &["--file", "a-fi"], &["-f", "a-fi"]] {
         assert_eq!(complete(&sandbox, crate::file_edit::FILE_EDIT, words), ["a-file.txt"]);

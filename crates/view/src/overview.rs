@@ -135,7 +135,7 @@ pub enum ConversationKind {
     File,
     /// The conversation of a run with `--new`.
     New,
-    /// A conversation that another one started.
+    /// A conversation that another one started, or a script in plain language.
     Child,
     /// The old content of a conversation that was cleared or replaced.
     Archive,
@@ -160,6 +160,7 @@ impl ConversationKind {
             _ if ends_in(36, "-") => Self::Archive,
             _ if ends_in(32, "-edit-") => Self::Edit,
             _ if name.starts_with("child-") || name.starts_with("delegated-") => Self::Child,
+            _ if name.starts_with("thought-") && ends_in(32, "-") => Self::Child,
             _ if ends_in(32, "-") => Self::Fork,
             _ if name.starts_with("latest-") => Self::Shell,
             _ => Self::Named,
@@ -254,6 +255,8 @@ mod tests {
         check("new-car", "named");
         check(&format!("child-{simple}"), "child");
         check(&format!("delegated-{simple}"), "child");
+        check(&format!("thought-week-day-{simple}"), "child");
+        check("thought-out", "named");
         check(&format!("log-{id}"), "archive");
         check(&format!("latest-box-1-{id}"), "archive");
         check(&format!("log-{simple}"), "fork");

@@ -114,10 +114,11 @@ fn make_row(one: Conversation) -> ListRow {
     let (name, kind, prompts) = (one.name, one.kind.as_str(), one.overview.prompts);
     let (modified, tokens) = (clock::format_time(one.modified), usage.tokens());
     let cost = usage.known_cost();
-    let exact = cost.map(|cost| format!("{cost:.4}")).unwrap_or_default();
+    let cost = cost.map(|cost| format!("{cost:.4}"));
+    let exact = cost.as_deref().unwrap_or_default();
     let line =
         format!("{name}\t{kind}\t{modified}\t{folder}\t{prompts}\t{tokens}\t{exact}\t{words}\n");
-    let cost = cost.map_or_else(|| "?".to_owned(), |cost| format!("${cost:.2}"));
+    let cost = cost.map_or_else(|| "?".to_owned(), |cost| format!("${cost}"));
     let cells = [prompts.to_string(), cost, words];
     ListRow { modified: one.modified, name, cells, line, value }
 }

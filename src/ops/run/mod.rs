@@ -263,10 +263,7 @@ fn finish_report(
     }
     let written = answer::write_output(report, output);
     written.map_err(|problem| {
-        let name = &call.name;
-        let text =
-            format!("{problem}; nagent-conversations show {name} --last 1 prints the answer");
-        Problem::new(problem.exit, text)
+        Problem::new(problem.exit, format!("{problem}; {}", out::answer_again(&call.name)))
     })
 }
 

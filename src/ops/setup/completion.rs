@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use clap_complete::engine::CompletionCandidate;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 
 use super::find_root::find_root;
 use crate::ops::conversations::Catalog;
@@ -31,6 +31,18 @@ pub fn scripts() -> Vec<CompletionCandidate> {
     let home = Home::from_env(&Env::read()).ok();
     let names = home.and_then(|home| sys::fs::list_names(&home.folder.join("bin")).ok());
     words(names.iter().flatten().map(String::as_str))
+}
+
+/// Completes an installed script, or a file.
+pub fn scripts_and_files(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let is_meant = |it: &CompletionCandidate| {
+        let name = it.get_value().as_encoded_bytes();
+        name.starts_with(begun.as_encoded_bytes())
+    };
+    let mut found = scripts();
+    found.retain(is_meant);
+    found.extend(PathCompleter::file().complete(begun));
+    found
 }
 
 /// Completes `--model`: the models that nagent knows.
