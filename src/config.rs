@@ -325,7 +325,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
             Some("is empty; it must have the words of a command")
         }
         "server" if KnownServer::find_server(text).is_none() => {
-            Some("unknown server; see docs/config.md")
+            Some("unknown server; nagent --list-providers lists them")
         }
         "provider" | "model" | "shell" | "base_url" | "key_env" | "after_write" => {
             text.trim().is_empty().then_some("is empty; leave the key out for the default")

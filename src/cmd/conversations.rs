@@ -89,7 +89,7 @@ enum ConversationsCommand {
     },
     /// Archive a conversation and start a new one under its name
     Clear(Name),
-    /// Make a conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
+    /// Make a conversation shorter: a checkpoint takes the place of its older turns, which are archived
     Compact {
         #[command(flatten)]
         of: Name,

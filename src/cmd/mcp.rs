@@ -16,7 +16,8 @@ use sys::env::Env;
 ///
 /// Servers are in ~/.nagent/mcp.json, in the form that Claude Code, Cursor and VS Code share, and in a repository's .mcp.json
 /// once you trust it (nagent --trust). They run outside of the sandbox of commands, with your rights. By hand each call starts
-/// and ends its server, unless keep runs; a run of nagent starts one at the first call and keeps it. docs/mcp.md says more.
+/// and ends its server, unless keep runs; a run of nagent starts one at the first call and keeps it. More is in
+/// share/doc/nagent/docs/mcp.md, below the prefix of the installation.
 #[derive(Debug, Clone, Parser)]
 #[command(disable_help_subcommand = true)]
 pub struct Args {

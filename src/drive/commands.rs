@@ -146,7 +146,7 @@ impl Commands {
             |pid| format!("kill {pid} ends it"),
         );
         let runs = format!(
-            "running until your run ends; {ends}; its output (up to {most} MiB) goes to the output file"
+            "running until the run ends; {ends}; its output (up to {most} MiB) goes to the output file"
         );
         let (status, note) = match ended {
             Some(ended) => ("error", ended),

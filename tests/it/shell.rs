@@ -194,7 +194,7 @@ fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
     assert!(found[0].body.starts_with("ready\n") && found[0].get("output").contains("/server-"));
     let ends = format!("kill {} ends it", found[0].get("pid"));
     assert!(found[0].body.ends_with(&format!(
-        "[running until your run ends; {ends}; its output (up to 64 MiB) goes to the output file]"
+        "[running until the run ends; {ends}; its output (up to 64 MiB) goes to the output file]"
     )));
     let ticks: u32 = found[1].body.lines().next().unwrap().parse().unwrap();
     assert!(ticks > 3, "{:?}", found[1]);

@@ -248,7 +248,7 @@ pub struct ConversationArgs {
     /// Archive the conversation and continue from a copy of another one, given by name
     #[arg(long, hide = true, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCompleter::new(completion::conversations))]
     pub branch_conversation: Option<String>,
-    /// Make the conversation shorter: a checkpoint takes the place of its older turns, which are archived (docs/long-work.md)
+    /// Make the conversation shorter: a checkpoint takes the place of its older turns, which are archived
     #[arg(long, hide = true, conflicts_with_all = ["show_request", "clear", "new", "edit_conversation"])]
     pub compact: bool,
     /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy

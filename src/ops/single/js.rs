@@ -28,8 +28,8 @@ use sys::tty::Tty;
 /// Run JavaScript that can touch nothing but what a policy or you allow
 ///
 /// The script runs in a process without any rights: no files, no network, no environment, no other processes. What it wants to
-/// do it asks for with functions (fs.readFile, net.fetch, env.get, ...; docs/js.md lists them). Reading the current folder is
-/// allowed; everything else is asked at the terminal, or refused where there is none. The value of the last statement goes to
+/// do it asks for with functions (fs.readFile, net.fetch, env.get, ...: share/doc/nagent/docs/js.md lists them, below the
+/// prefix of the installation). Reading the current folder is allowed; everything else is asked at the terminal, or refused where there is none. The value of the last statement goes to
 /// stdout, the console to stderr.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(
