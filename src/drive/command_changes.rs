@@ -52,7 +52,7 @@ impl CommandChanges {
     pub(super) fn before_command(
         &mut self,
         context: &RunContext<'_>,
-        log: &ChangeLog,
+        (log, named): (&ChangeLog, &[PathBuf]),
         is_outside: bool,
     ) -> Option<String> {
         let mut note = None;
@@ -78,9 +78,8 @@ impl CommandChanges {
                 note = Some(format!("undo will not take back what commands change here: {why:#}"));
             }
             self.head_log = git::read_head_log(&top, u64::MAX).0;
-            let trees = context.sandbox.iter().flat_map(|it| it.trees());
             let is_apart = |it: &&PathBuf| !it.starts_with(&top) && !top.starts_with(it);
-            self.outside.0 = trees.filter(is_apart).cloned().collect();
+            self.outside.0 = named.iter().filter(is_apart).cloned().collect();
             self.outside.1 =
                 search(&self.outside.0, Vec::new(), &|name| name != ".git", &|_| true).paths;
             self.begun = Some((top, before));

@@ -277,8 +277,9 @@ impl Runner<'_> {
 
     fn before_command(&mut self, is_outside: bool) {
         self.files.before_command();
-        let changes = &mut self.command_changes;
-        if let Some(note) = changes.before_command(&self.context, &self.files.log, is_outside) {
+        let (changes, files) = (&mut self.command_changes, &self.files);
+        let known = (&files.log, files.boundary.named());
+        if let Some(note) = changes.before_command(&self.context, known, is_outside) {
             (self.on_progress)(ProgressEvent::Note(&note));
         }
     }

@@ -44,6 +44,7 @@ fn w_allows_this_folder_and_no_other() {
     assert_eq!(allowed(&["-w", ".", "write it"], "a.txt"), is(true, "write it"));
     assert_eq!(allowed(&["-w", "a word", "more"], "a.txt"), is(true, "a word more"));
     let sandbox = Sandbox::outside_temp().file("sub/x", "");
+    sandbox.run(&["-w", "subb", "write it"]).assert_exit(2).stderr_has(&["--write subb"]);
     sandbox.run(&["-w", "sub", "write it"]).assert_exit(2).stderr_has(&["--write sub"]);
     assert!(sandbox.requests().is_empty());
     // In the config, relative to wherever it is called.

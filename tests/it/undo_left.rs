@@ -160,6 +160,10 @@ fn files_outside_of_the_tree_are_named_where_commands_may_write() {
     let text = "ran without a sandbox: what they changed elsewhere is not known";
     run(&sandbox, "free", shell("echo x >> a.txt"));
     take_back(&sandbox, &[]).assert_exit(0).stdout_has(&[text]);
+    sandbox.llm.push(shell("echo x >> a.txt; echo 2 > ../other/free.txt"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--sandbox", "off", "--write", "../other", "task"]).assert_exit(0);
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/other/free.txt", text]);
     if !crate::sandbox::has_bwrap() {
         return;
     }

@@ -58,6 +58,8 @@ pub struct Boundary {
     pub(super) home: Option<PathBuf>,
     /// Folders, by their true path, in and below which files may be written.
     roots: Vec<PathBuf>,
+    /// Those of them that the user named.
+    named: Vec<PathBuf>,
     target: Option<OwnFile>,
     /// nagent's root, by its true path.
     forbidden: PathBuf,
@@ -81,6 +83,11 @@ impl Boundary {
     /// The folders in and below which files may be written.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
+    }
+
+    /// The folders that the user named with `--write`.
+    pub fn named(&self) -> &[PathBuf] {
+        &self.named
     }
 
     /// The working folder, from which paths lead.
@@ -142,6 +149,7 @@ impl Boundary {
         if !path.is_dir() {
             return Err(FileError::new(format!("{} is not a folder", quote_name(folder)), ""));
         }
+        self.named.push(path.clone());
         self.add_root(path);
         Ok(())
     }
@@ -188,6 +196,7 @@ impl Boundary {
             cwd: places.cwd.to_owned(),
             home: places.home.map(Path::to_owned),
             roots: Vec::new(),
+            named: Vec::new(),
             target: None,
             forbidden: resolve_links(&places.cwd.join(places.root)),
             allowed: Vec::new(),

@@ -352,7 +352,8 @@ impl RunArgs {
         }
     }
 
-    /// Replaces `-w` with `--write .`. It takes no folder but `.`, so a prompt that begins with another one is refused.
+    /// Replaces `-w` with `--write .`. It takes no folder but `.`, so a prompt that begins with another one is refused, or
+    /// with a word that may be meant as one: `-w scr "fix the typos"`.
     pub fn allow_working_folder(&mut self) -> Result<(), Problem> {
         if !std::mem::take(&mut self.write_here) {
             return Ok(());
@@ -360,7 +361,10 @@ impl RunArgs {
         self.write.push(PathBuf::from("."));
         match self.prompt.as_slice() {
             [folder, ..] if folder == "." => drop(self.prompt.remove(0)),
-            [folder, _, ..] if Path::new(folder).is_dir() => {
+            [folder, rest @ ..]
+                if !rest.is_empty() && Path::new(folder).is_dir()
+                    || matches!(rest, [rest] if rest.contains(' ') && !folder.contains(' ')) =>
+            {
                 return Err(Problem::usage(format!(
                     "-w allows this folder and takes no other: --write {folder} allows {folder}; put a prompt that begins so in quotes"
                 )));

@@ -421,11 +421,6 @@ impl Sandbox {
         find_changed(&self.paths.trees, &others, self.paths.home.as_deref(), self.built)
     }
 
-    /// The folders in which commands may write, but for temp folders and caches.
-    pub fn trees(&self) -> &[PathBuf] {
-        &self.paths.trees
-    }
-
     /// The policy for commands.
     pub fn policy(&self) -> &SandboxPolicy {
         &self.paths.policy
