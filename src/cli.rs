@@ -213,6 +213,11 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     }
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
+    let near = error.get(ContextKind::SuggestedArg).map(ToString::to_string).unwrap_or_default();
+    // One that begins otherwise is far-fetched: --root for --prompt.
+    let is_near = near.get(..3) == invalid.get(..3);
+    let message =
+        if is_near { message } else { message.split("\n\n  tip:").next().unwrap_or(message) };
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let file = if is_missing { "FILE (or --file FILE)" } else { "FILE" };

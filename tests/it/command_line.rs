@@ -169,6 +169,7 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
         (NAGENT, &["--pid", "abc", "x"], "'--pid <ID>': give a whole number"),
         (NAGENT, &["- fix it"], "there is no -; words that begin with - come after --: "),
         (NAGENT, &["--json-schema", "a.json", "x"], "--schema FILE"),
+        (NAGENT, &["--prompt", "x"], "unexpected argument --prompt (--help shows all)"),
         (NAGENT, &["exec", "x"], "nagent \"x\""),
         (LLM_TEXT, &[], "FILE (or --file FILE)"),
     ];

@@ -159,7 +159,7 @@ fn a_conversation_is_chosen_from_a_list() {
     pty.resize(60);
     expect_line(&pty, "›   2 h  Fix the parser, which fails on empty files");
     pty.type_keys("4 h\r");
-    expect_line(&pty, "continues latest-box-3-4");
+    expect_line(&pty, "continues the conversation");
     expect_last(&pty, "»");
     sandbox.llm.push(answer("done"));
     prompt(&mut pty, "» ", "go on");
@@ -185,7 +185,7 @@ fn a_long_list_is_there_before_all_of_it_is_read() {
     pty.type_keys("1999");
     pty.expect("›  83 d  topic 1999 of many");
     pty.type_keys("\r");
-    pty.expect("continues latest-box-1999-0");
+    pty.expect("continues the conversation");
 }
 
 /// Types a line, and returns what the session shows of it.
@@ -219,7 +219,7 @@ fn the_commands_about_a_conversation() {
     sandbox.write("b.txt", "new\n");
     check("/diff", "+++ b/b.txt\n@@ -0,0 +1 @@\n+new\n");
     check("/write off", "tags may write in temporary folders\n");
-    check("/cost", "this session: 4 turns, 4000 tokens in");
+    check("/cost", "prompts of this session: 4 turns, 4000 tokens in");
     check("/cost", "this conversation, without its children: 4 turns, 4000 tokens in");
     check("/status", "the conversation: 1 prompt, about ");
     let shown = shown_after(&mut pty, "/status");
@@ -242,7 +242,9 @@ fn the_commands_about_a_conversation() {
     let run = sandbox.repl(&[""; 0]).stdin("/diff\n").run().assert_exit(0);
     assert_eq!(run.stdout, "this conversation has changed no file\n");
     let run = sandbox.repl(&["-c", "c"]).stdin("/diff\n/cost\n/write\n").run().assert_exit(0);
-    for part in ["+three\n", "this session: 0 turns", "tags may write in temporary folders\n"] {
+    for part in
+        ["+three\n", "prompts of this session: 0 turns", "tags may write in temporary folders\n"]
+    {
         assert!(run.stdout.contains(part), "{part:?} in {}", run.stdout);
     }
 }

@@ -116,7 +116,11 @@ pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
 
 /// The name of a conversation for a person: the numbers in that of a shell say nothing.
 pub fn shown_name(name: &str) -> &str {
-    if ConversationKind::from_name(name) == ConversationKind::Shell { "the conversation" } else { name }
+    if ConversationKind::from_name(name) == ConversationKind::Shell {
+        "the conversation"
+    } else {
+        name
+    }
 }
 
 fn begin_rows(begin: &Begin, columns: usize) -> Vec<Span> {

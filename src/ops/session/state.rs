@@ -5,8 +5,8 @@ use crate::ops::conversations::{Catalog, Conversation};
 use crate::out;
 use conversation::format::harmless::truncate;
 use view::figures::figures_words;
-use view::render::shown_name;
 use view::overview::transcript::{self, EntryKind};
+use view::render::shown_name;
 
 /// Maximum number of lines of the last exchange.
 const EXCHANGE_LINES: usize = 16;
@@ -47,7 +47,7 @@ impl Session {
         let usage = self.read_conversation().map(|one| one.overview.usage).unwrap_or_default();
         let of_conversation = usage.billed(self.settings.is_billed());
         self.print_text(&format!(
-            "this session: {}\nthis conversation, without its children: {}\n",
+            "prompts of this session: {}\nthis conversation, without its children: {}\n",
             figures_words(&self.figures),
             figures_words(&of_conversation)
         ));
