@@ -132,9 +132,10 @@ impl ConversationFile {
         self.lock.iter_mut().for_each(|lock| lock.set_activity(activity.clone()));
     }
 
-    /// Publishes how the run ended.
-    pub fn record_exit(&self, exit: Exit) {
+    /// Publishes how the run ended, and closes the file. The process ends, too, which frees the pieces at once.
+    pub fn record_exit(mut self, exit: Exit) {
         self.lock.iter().for_each(|lock| lock.record_exit(exit));
+        std::mem::forget(std::mem::take(&mut self.pieces));
     }
 
     /// The conversation's name; another one after a fork.
