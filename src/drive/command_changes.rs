@@ -2,6 +2,7 @@
 //! tree is remembered before the first command, and compared at the end of the run. The user may write at the same time: a
 //! file that was last changed while no command ran is left alone. The kernel sets that time, and commands cannot.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ const NAMED: usize = 20;
 
 /// Maximum number of files that are named at the end of a run.
 const SHOWN: usize = 8;
+
+/// The reason why what is in another repository or tree is not taken back.
+const ELSEWHERE: &str = "in a repository inside, or outside of the tree";
 
 /// The files that the run's commands changed.
 #[derive(Debug, Default)]
@@ -149,20 +153,24 @@ impl CommandChanges {
             }
         };
         self.left = found.iter().map(|it| name(it)).collect();
-        let mut left: Vec<String> = found.iter().map(quote_name).collect();
+        let mut left: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        left.insert(ELSEWHERE, found.iter().map(quote_name).collect());
         for (path, event) in events {
-            if let Some(event) = event {
-                self.changed.push(name(&path));
-                log.append(&path, event)?;
-            } else if !found.contains(&path) {
-                self.left.push(name(&path));
-                left.push(quote_name(&path));
+            match event {
+                Ok(event) => {
+                    self.changed.push(name(&path));
+                    log.append(&path, event)?;
+                }
+                Err(reason) if !found.contains(&path) => {
+                    self.left.push(name(&path));
+                    left.entry(reason).or_default().push(quote_name(&path));
+                }
+                Err(_) => {}
             }
         }
         let mut why: Vec<String> = why.into_iter().collect();
-        if !left.is_empty() {
-            let what = "these are links, modes, ignored, in a repository, outside of the tree, of git itself, or changed by something else, too";
-            why.push(format!("{what}: {}", name_some(&left, NAMED, ", ")));
+        for (reason, names) in left.iter().filter(|(_, names)| !names.is_empty()) {
+            why.push(format!("{reason}: {}", name_some(names, NAMED, ", ")));
         }
         if self.has_moved {
             why.push(format!("commits, branches and git's index stay ({})", moves.join("; ")));
@@ -187,7 +195,7 @@ impl CommandChanges {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// The changes of commands, whose contents before are stored; without an event those that undo cannot take back. The
+    /// The changes of commands, whose contents before are stored; with a reason those that undo cannot take back. The
     /// first `begun` lines of the log are older than the snapshot.
     fn sort_changes(
         &self,
@@ -196,7 +204,7 @@ impl CommandChanges {
         changes: Vec<TreeChange>,
         logged: &[ChangeLogEntry],
         begun: usize,
-    ) -> Result<Vec<(PathBuf, Option<FileEvent>)>> {
+    ) -> Result<Vec<(PathBuf, Result<FileEvent, &'static str>)>> {
         let (mut events, mut stored) = (Vec::new(), Vec::new());
         for change in changes {
             let writes = list_writes(logged, &change.path);
@@ -204,13 +212,13 @@ impl CommandChanges {
             if let (Ok(_), Some((Some(content), _))) = (&event, &change.before) {
                 stored.push(fs::store_output_unsynced(outputs, content)?);
             }
-            events.push((change.path, event.ok()));
+            events.push((change.path, event));
         }
         fs::sync_outputs(outputs, &stored)?;
         Ok(events)
     }
 
-    /// The line of the log for a change; an error if undo cannot take it back. `None` if the user made it, or the writes of
+    /// The line of the log for a change; a reason if undo cannot take it back. `None` if the user made it, or the writes of
     /// the run that are in the log already, of which the first `begun` lines are older than the snapshot.
     fn find_event(
         &self,
@@ -218,7 +226,7 @@ impl CommandChanges {
         change: &TreeChange,
         writes: &[(usize, &str, &str)],
         begun: usize,
-    ) -> Option<Result<FileEvent, ()>> {
+    ) -> Option<Result<FileEvent, &'static str>> {
         let (from, to) = (state(change.before.as_ref()), state(change.after.as_ref()));
         let older = writes.iter().rfind(|(line, ..)| *line < begun);
         let before = older.and(writes.first()).map_or(from.as_str(), |(_, before, _)| before);
@@ -239,7 +247,7 @@ impl CommandChanges {
             || self.was_last_to_change(&change.path);
         if change.path.starts_with(top.join(".git")) {
             let there = change.path.ancestors().find(|it| file_stamp::changed_at(it).is_some());
-            return there.filter(|it| self.was_last_to_change(it)).map(|_| Err(()));
+            return there.filter(|it| self.was_last_to_change(it)).map(|_| Err("of git itself"));
         }
         let is_shown = change.was_hidden && change.after.is_some() && !is_ours;
         let is_of_others = change.before.is_none() && !is_ours && !came;
@@ -260,8 +268,13 @@ impl CommandChanges {
         let is_whole = is_ours && fits && !writes.windows(2).any(is_gap);
         let executable = change.before.as_ref().is_some_and(|it| it.1);
         let event = FileEvent::Commands { before: before.to_owned(), after: to, executable };
-        let can = is_plain && is_whole && !change.was_hidden && change.path.to_str().is_some();
-        Some(if can { Ok(event) } else { Err(()) })
+        Some(match () {
+            () if change.was_hidden => Err("ignored by git before"),
+            () if !is_plain => Err("links, modes, or moved here from elsewhere"),
+            () if !is_whole => Err("changed by something else, too"),
+            () if change.path.to_str().is_none() => Err("not named in UTF-8"),
+            () => Ok(event),
+        })
     }
 
     fn was_last_to_change(&self, path: &Path) -> bool {

@@ -118,7 +118,7 @@ fn list_fits_a_terminal() {
     assert!(lines[3].starts_with("kept ") && lines[3].ends_with("is slow?"), "{shown}");
     let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(40).run().stdout;
     assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 40), "{shown}");
-    assert!(shown.contains("Which hos…"), "{shown}");
+    assert!(shown.contains("Which h…"), "{shown}");
 }
 
 #[test]
@@ -234,6 +234,10 @@ fn remove_moves_into_the_trash() {
     // All names are looked up first.
     run(&sandbox, &["remove", "weather", "nosuch"]).assert_exit(1).stderr_has(&["\"nosuch\""]);
     assert!(path(&sandbox, "weather").exists());
+    // The beginning of a name is enough, but an archive has to be named.
+    sandbox.run(&["-c", "weather", "--clear"]).assert_exit(0);
+    run(&sandbox, &["remove", "weather"]).assert_exit(0);
+    run(&sandbox, &["remove", "weather"]).assert_exit(1).stderr_has(&["its archive is weather-"]);
 }
 
 #[test]

@@ -28,7 +28,8 @@ fn what_git_ignores_and_refs_are_named() {
         shell("rm .env; mkdir n; echo x > n/n.log; git tag v1; git branch b; git tag -d v0"),
     );
     let left = [
-        "/.env, ",
+        "ignored by git before: ",
+        "/.env; of git itself: ",
         "/.git/refs/heads/b, ",
         "/.git/refs/tags/v0, ",
         "/.git/refs/tags/v1\n",
