@@ -180,8 +180,8 @@ fn an_action_that_was_asked_about_takes_a_line_afterwards() {
     let shown = screen(&pty).join("\n");
     for part in [
         "→ shell │ echo first … +2 lines\n",
-        "→ shell │ echo no … +1 lines\n",
-        "→ edit  a.txt\n  ok",
+        "→ shell │ echo no … +1 line\n",
+        "→ edit  a.txt\n  -1 +1\n",
     ] {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }

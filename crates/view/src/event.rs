@@ -24,6 +24,7 @@ use conversation::format::columns::truncate;
 use conversation::format::edit;
 use conversation::format::file::Block;
 use conversation::format::harmless::quote_name;
+use conversation::format::numbers::format_count;
 use conversation::format::terminal_text::TerminalText;
 use conversation::protocol::tags::TAGS;
 use conversation::protocol::{Access, Action, Change};
@@ -280,9 +281,10 @@ impl RunEvent {
             Self::Start(Start { n, body: Some(body), .. }) if *n == asked => {
                 let lines = body.trim().lines().count();
                 let first = truncate(body.trim().lines().next().unwrap_or_default(), SHORT);
-                let more =
-                    if lines > 1 { format!(" … +{} lines", lines - 1) } else { String::new() };
-                *body = format!("{first}{more}");
+                *body = first;
+                if lines > 1 {
+                    body.push_str(&format!(" … +{}", format_count(lines as u64 - 1, "line")));
+                }
             }
             Self::Finish(finish) if finish.n == asked => finish.is_known = true,
             _ => {}
