@@ -9,9 +9,8 @@ use conversation::problem::Problem;
 impl Tool for Args {
     const NAME: &'static str = "nagent-file-summarize";
     const DESCRIPTION: &'static str = "Prints a summary of a file that may be too large to read. Call it as \
-        nagent-file-summarize FILE, or - for stdin; --limit-word-count N bounds the summary, --output DIR keeps the segments of a \
-        large file with a summary of each in DIR/index.json, --json adds the segments' summaries and token counts. The \
-        same content is never paid for twice; empty and binary files need no model. It needs the provider's credential \
+        nagent-file-summarize FILE, or - for stdin; --limit-word-count N bounds the summary, --json adds the summaries of a \
+        large file's parts and token counts. The same content is never paid for twice; empty and binary files need no model. It needs the provider's credential \
         in its environment. Exit codes: 0 done, 1 file error or a summary over the limit, 2 wrong usage or no \
         credential, 3 provider failed.";
     const AFTER_HELP: &'static str = "\

@@ -13,10 +13,17 @@ use crate::sandbox::{Invocation, Sandbox};
 use crate::wire::Reply;
 
 pub(crate) const SUMMARIZE: &str = env!("CARGO_BIN_EXE_nagent-file-summarize");
+const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
 
 /// The program on `f.txt`.
 pub(crate) fn summarize<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Invocation<'a> {
     sandbox.program(SUMMARIZE, &[&["--file", "f.txt"], args].concat())
+}
+
+/// Splits it into `out`, with summaries.
+fn split<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Invocation<'a> {
+    let words = ["--file", "f.txt", "--summarize", "--json", "--output", "out"];
+    sandbox.program(SPLIT, &[&words, args].concat())
 }
 
 /// The requests that it made.
@@ -159,8 +166,8 @@ fn each_segment_is_summed_up_by_its_own_text() {
             .to_owned();
         Reply::new(line).into()
     });
-    summarize(&sandbox, &["--output", "parts", "--jobs", "1"]).run().assert_exit(0);
-    let index: Value = serde_json::from_str(&sandbox.read("parts/index.json")).unwrap();
+    split(&sandbox, &["--jobs", "1"]).run().assert_exit(0);
+    let index: Value = serde_json::from_str(&sandbox.read("out/index.json")).unwrap();
     let segments = index["segments"].as_array().unwrap();
     assert!(segments.len() > 10, "{}", segments.len());
     for segment in segments {
@@ -172,7 +179,7 @@ fn each_segment_is_summed_up_by_its_own_text() {
 #[test]
 fn the_segments_stay_where_a_folder_is_named() {
     let sandbox = large(224_000);
-    let json = summarize(&sandbox, &["--json", "--output", "out"]).run().assert_exit(0).json();
+    let json = split(&sandbox, &[]).run().assert_exit(0).json();
     let path = sandbox.work().join("out/index.json");
     assert_eq!(json["index_path"], path.display().to_string());
     let index =
@@ -220,7 +227,7 @@ fn when_one_segment_fails_the_others_are_kept() {
             _ => usual(request),
         }
     });
-    let run = summarize(&sandbox, &["--json", "--output", "out", "--patience", "0"]).run();
+    let run = split(&sandbox, &["--patience", "0"]).run();
     let json = run.assert_exit(3).stderr_has(&["part 2 of 4 (lines "]).json();
     let error = json["error"].as_str().unwrap();
     assert!(error.contains("the test server says no") && error.contains("3 of 4"), "{error}");
@@ -228,7 +235,7 @@ fn when_one_segment_fails_the_others_are_kept() {
     let index = sandbox.read("out/index.json");
     assert!(index.contains("part 1") && !index.contains("part 2") && index.contains("part 4"));
     sandbox.llm.choose(usual);
-    let json = summarize(&sandbox, &["--json", "--output", "out"]).run().assert_exit(0).json();
+    let json = split(&sandbox, &[]).run().assert_exit(0).json();
     assert_eq!((&json["requests"], &json["cached"]), (&2.into(), &3.into()));
     assert_eq!(json["summary"], "the whole");
 }
@@ -367,7 +374,7 @@ fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
             count += 1;
             if count > 3 { Answer::StallHead } else { usual(request) }
         });
-        let running = summarize(&sandbox, &["--json", "--jobs", "2", "--output", "out"]).spawn();
+        let running = split(&sandbox, &["--jobs", "2"]).spawn();
         sandbox.llm.wait_for_requests(5);
         running.signal(signal);
         let json = running.wait().within(1.0).assert_exit(exit).json();
@@ -375,7 +382,7 @@ fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
         assert_eq!(kept(&sandbox).len(), 3);
         assert_eq!(sandbox.read("out/index.json").matches("\"summary\"").count(), 3);
         sandbox.llm.choose(usual);
-        let json = summarize(&sandbox, &["--json", "--output", "out"]).run().assert_exit(0).json();
+        let json = split(&sandbox, &[]).run().assert_exit(0).json();
         assert_eq!(json["cached"], 3);
         assert_eq!(json["requests"], json["segment_count"].as_u64().unwrap() - 3 + 1);
     }

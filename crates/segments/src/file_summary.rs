@@ -28,22 +28,21 @@ pub struct FileSummary {
     pub summary: Summary,
     /// The size of the file in bytes.
     pub bytes: u64,
-    /// The split of a large file, with the summaries of its segments. Its files were removed if no folder was named.
-    pub split: Option<Split>,
+    /// The segments of a large file, with their summaries. Their files were removed.
+    pub index: Option<Index>,
 }
 
-/// Summarizes a file. A large one is split into `output`, or into a private folder that is removed afterwards.
-/// `progress` gets the number of finished segments and of all.
+/// Summarizes a file. A large one is split into a private folder that is removed afterwards. `progress` gets the number of
+/// finished segments and of all.
 pub fn summarize_file(
     queue: &SummaryQueue<'_>,
     path: &Path,
-    output: Option<&Path>,
     progress: ShowProgress<'_>,
 ) -> Result<FileSummary, Problem> {
     let (bytes, head) = read_range(path, 0, content::HEAD)?;
     let encoding = match find_encoding(&head, bytes) {
         Ok(encoding) => encoding,
-        Err(summary) => return Ok(FileSummary { summary, bytes, split: None }),
+        Err(summary) => return Ok(FileSummary { summary, bytes, index: None }),
     };
     let sizes = RequestSizes::for_window(queue.rules.window)?;
     if bytes <= sizes.small {
@@ -61,16 +60,12 @@ pub fn summarize_file(
             sizes,
         };
         let summary = queue.summarize_parts(&whole, progress).1?;
-        return Ok(FileSummary { summary, bytes, split: None });
+        return Ok(FileSummary { summary, bytes, index: None });
     }
-    let temporary = if output.is_none() { Some(fs::empty_folder()?) } else { None };
-    let folder = output.or(temporary.as_ref().map(tempfile::TempDir::path));
-    // Segments in a folder of the user are for editing.
-    let target = if output.is_some() { split::TARGET.min(sizes.small) } else { sizes.small };
-    let mut split = split_source(queue, path, folder.unwrap_or(path), target)?;
-    let index_path = output.is_some().then_some(split.index_path.as_path());
-    let summary = summarize_segments(queue, index_path, &mut split.index, progress)?;
-    Ok(FileSummary { summary, bytes: split.index.source_size_bytes, split: Some(split) })
+    let temporary = fs::empty_folder()?;
+    let mut index = split_source(queue, path, temporary.path(), sizes.small)?;
+    let summary = fill_index(queue, &mut index, progress)?;
+    Ok(FileSummary { summary, bytes: index.source_size_bytes, index: Some(index) })
 }
 
 /// Returns the encoding of a text, or the summary of a file that needs no model.
@@ -89,7 +84,7 @@ fn split_source(
     source: &Path,
     output: &Path,
     target: u64,
-) -> Result<Split, Problem> {
+) -> Result<Index, Problem> {
     let interrupts = queue.rules.interrupts;
     let stop = || interrupts.pending().is_some();
     let mut hooks = SplitHooks { stop: &stop, progress: &mut |_, _| () };
@@ -97,19 +92,18 @@ fn split_source(
     let mut split = split::split(&request, &mut hooks)
         .map_err(|problem| interrupts.pending().map_or(problem, Problem::interrupted))?;
     split.notes.drain(..).for_each(|note| (queue.rules.report)(&note));
-    Ok(split)
+    Ok(split.index)
 }
 
-/// Summarizes the segments of a split, and the whole. All summaries that arrive are added to the index at `index_path`.
+/// Summarizes the segments of a split, and the whole. All summaries that arrive are added to its index.
 pub fn summarize_segments(
     queue: &SummaryQueue<'_>,
-    index_path: Option<&Path>,
-    index: &mut Index,
+    split: &mut Split,
     progress: ShowProgress<'_>,
 ) -> Result<Summary, Problem> {
-    let result = fill_index(queue, index, progress);
-    let Some(path) = index_path else { return result };
-    let written = AtomicFile::new(path).keep_mode().write(index::format(index).as_bytes());
+    let result = fill_index(queue, &mut split.index, progress);
+    let index = index::format(&split.index);
+    let written = AtomicFile::new(&split.index_path).keep_mode().write(index.as_bytes());
     // The failure of the summaries matters more than that of writing the index.
     result.and_then(|summary| Ok(written.map(|()| summary)?))
 }

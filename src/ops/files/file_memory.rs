@@ -309,7 +309,7 @@ fn summarize_file(
         rules.report = Box::new(|_| ());
     }
     let queue = SummaryQueue::new(rules);
-    let summary = match file_summary::summarize_file(&queue, file, None, &|_, _| ()) {
+    let summary = match file_summary::summarize_file(&queue, file, &|_, _| ()) {
         Ok(done) => Some(Ok(done.summary.text)),
         Err(problem) => may_ask.then_some(Err(problem.to_string())),
     };

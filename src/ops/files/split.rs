@@ -131,9 +131,7 @@ fn summarize(
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
-    let path = split.index_path.clone();
-    let result = spinner
-        .during("model", || summarize_segments(&queue, Some(&path), &mut split.index, &progress));
+    let result = spinner.during("model", || summarize_segments(&queue, split, &progress));
     let report = report(split).then_try(|| result.map(|_| Report::done("")));
     summaries::with_totals(report, &queue.totals())
 }

@@ -1,7 +1,5 @@
 //! Summarises a file, by way of its segments where it is large, for `nagent-file-summarize`.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
 use super::refuse_hidden_link;
@@ -12,7 +10,6 @@ use crate::ops::setup::settings::Settings;
 use crate::out::Report;
 use conversation::problem::Problem;
 use segments::file_summary::{self, FileSummary};
-use segments::split::Split;
 use segments::summary_queue::{SummaryQueue, SummaryRules};
 use sys::env::Env;
 use sys::fs;
@@ -26,9 +23,6 @@ use sys::interrupt::Interrupts;
 pub struct FileSummaryArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Split a large file into this folder and leave the segments there
-    #[arg(long, value_name = "DIR")]
-    output: Option<PathBuf>,
     /// Ask for at most N summaries at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
@@ -51,7 +45,6 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
     let input = InputFile::open(args.input.path(), &interrupts)?;
     let path = env.absolute_path(input.path())?;
     let path = fs::real_path(&path).unwrap_or(path);
-    let output = args.output.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let settings = Settings::resolve(&args.model, &env)?;
     let (settings, env, interrupts) = (&settings, &env, &interrupts);
     let spinner = &Spinner::new(true);
@@ -63,11 +56,9 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
         ..writers.rules(usize::from(args.jobs))
     });
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
-    let result = spinner.during("model", || {
-        file_summary::summarize_file(&queue, &path, output.as_deref(), &progress)
-    });
+    let result = spinner.during("model", || file_summary::summarize_file(&queue, &path, &progress));
     let report = match result {
-        Ok(done) => report(&done, output.is_some()),
+        Ok(done) => report(&done),
         Err(problem) => Report::from(problem),
     };
     let named = if input.is_copy() { args.input.path() } else { &path };
@@ -75,28 +66,19 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
     Ok(summaries::with_totals(report, &queue.totals()))
 }
 
-fn report(done: &FileSummary, is_kept: bool) -> Report {
+fn report(done: &FileSummary) -> Report {
     let (provider, model) = done.summary.by.clone().unzip();
     let report = Report::done(done.summary.text.clone())
-        .with("mode", if done.split.is_some() { "split" } else { "inline" })
+        .with("mode", if done.index.is_some() { "split" } else { "inline" })
         .with("size_bytes", done.bytes)
         .with("summary", done.summary.text.clone())
         .with("provider", provider)
         .with("model", model);
-    match &done.split {
-        Some(split) => report
-            .with("index_path", is_kept.then(|| split.index_path.display().to_string()))
-            .with("segment_count", split.index.segments.len())
-            .with("segments", segments(split, is_kept)),
-        None => report,
-    }
-}
-
-/// The segments as the index has them; without their paths where the files are gone.
-fn segments(split: &Split, is_kept: bool) -> Value {
-    let mut segments = json!(split.index.segments);
-    for segment in segments.as_array_mut().into_iter().flatten().filter(|_| !is_kept) {
+    let Some(index) = &done.index else { return report };
+    // Their files are gone.
+    let mut segments = json!(index.segments);
+    for segment in segments.as_array_mut().into_iter().flatten() {
         segment["path"] = Value::Null;
     }
-    segments
+    report.with("segment_count", index.segments.len()).with("segments", segments)
 }

@@ -221,14 +221,13 @@ fn keys_of_large_files(keys: &mut Keys) {
     let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(14_000));
     sandbox.llm.choose(|_| "three words here".into());
     let index = ["--index", "parts/index.json"];
-    let calls: [(&str, &str, &[&str], i32); 9] = [
+    let calls: [(&str, &str, &[&str], i32); 8] = [
         ("nagent-file-split", SPLIT, &["--file", "big.py", "--output", "parts", "--summarize"], 0),
         ("nagent-file-split", SPLIT, &["--file", "none.py"], 1),
         ("nagent-file-patch", PATCH, &index, 0),
         ("nagent-file-patch", PATCH, &["--index", "none.json"], 1),
         ("nagent-file-summarize", SUMMARIZE, &["--file", "q.txt"], 0),
         ("nagent-file-summarize", SUMMARIZE, &["--file", "big.py"], 0),
-        ("nagent-file-summarize", SUMMARIZE, &["--file", "big.py", "--output", "kept"], 0),
         ("nagent-file-summarize", SUMMARIZE, &["--file", "none.py"], 1),
         ("nagent-file-summarize", SUMMARIZE, &["--file", "q.txt", "--limit-word-count", "1"], 1),
     ];

@@ -96,7 +96,7 @@ impl World {
             report: Box::new(|_| ()),
             interrupts: &interrupts,
         });
-        let result = summarize_segments(&queue, None, index, &|_, _| ());
+        let result = fill_index(&queue, index, &|_, _| ());
         (result, queue.totals())
     }
 }
