@@ -58,7 +58,8 @@ impl World {
         }
         fs::write(world.path("home/.ssh/id"), "secret").unwrap();
         fs::write(world.path("home/.claude/.credentials.json"), "secret").unwrap();
-        fs::write(world.path("home/.nagent/config.json"), "secret").unwrap();
+        let config = r#"{"pass_env": ["secret"]}"#;
+        fs::write(world.path("home/.nagent/config.json"), config).unwrap();
         fs::write(world.path("outside/file"), "old").unwrap();
         fs::write(world.path("work/sub/Makefile"), "all:\n\techo made > made\n").unwrap();
         fs::copy(SANDBOX, world.path("bin/nagent-sandbox")).unwrap();

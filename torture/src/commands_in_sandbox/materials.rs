@@ -41,7 +41,7 @@ type Case = (&'static str, Lack, &'static [&'static str], Outcome, &'static str)
 const NO_LANDLOCK: &str = "landlock_create_ruleset:error=ENOSYS";
 
 const CASES: &[Case] = &[
-    ("nothing", Lack::Nothing, &[], Bwrap, "landlock: version"),
+    ("nothing", Lack::Nothing, &[], Bwrap, "gap: temp folders"),
     ("no Landlock", Lack::Nothing, &[NO_LANDLOCK], Bwrap, "gap: this kernel has no Landlock"),
     (
         "Landlock turned off",
@@ -57,7 +57,7 @@ const CASES: &[Case] = &[
         Refused,
         "cannot start",
     ),
-    ("no prctl", Lack::Nothing, &["prctl:error=EINVAL"], Refused, "cannot start"),
+    ("no prctl", Lack::Nothing, &["prctl:error=EINVAL"], Refused, "capabilities in it"),
     ("no processes", Lack::Nothing, &["clone,clone3,vfork:error=EPERM"], Refused, "cannot start"),
     ("no mounts", Lack::Nothing, &["mount:error=EPERM"], Landlock, "gap: without namespaces"),
     ("no namespaces", Lack::Namespaces, &[], Landlock, "gap: without namespaces"),
@@ -202,7 +202,8 @@ fn judge(world: &World, got: &Output) -> Result<bool, String> {
     if world.path("work/sub/marker").exists() {
         return Err(format!("a command that said nothing: {}", told()));
     }
-    let is_said = stderr.lines().any(|line| line.starts_with("nagent") && line.len() > 20);
+    let is_word = |line: &str| ["nagent", "bwrap: "].iter().any(|it| line.starts_with(it));
+    let is_said = stderr.lines().any(|line| is_word(line.trim_start()) && line.len() > 20);
     if got.status.code() != Some(1) || !is_said {
         return Err(format!("refused without a word, or with another code: {}", told()));
     }
@@ -269,25 +270,8 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
     if !is_right {
         figures.miss(format!("{what}: nagent: exit {:?}: {text}", got.status.code()));
     }
-    // Where nobody asked for it, only a run that wants a command ends.
-    if matches!(expected, Refused) {
-        for (reply, code) in [
-            ("<nagent-response>done</nagent-response>", 0),
-            ("<nagent-shell>touch ran</nagent-shell>", 2),
-        ] {
-            let config = json!({"provider": "command", "command": ["/bin/echo", reply]});
-            fs::write(world.path("home/.nagent/config.json"), config.to_string()).unwrap();
-            let got = execute(&world, &before, &[&nagent, "-n", "task"]);
-            let text = String::from_utf8_lossy(&got.stderr).into_owned();
-            let is_right =
-                code == 0 || text.contains("commands cannot run") && text.contains("--sandbox off");
-            if got.status.code() != Some(code) || !is_right {
-                figures.miss(format!("{what}: {reply}: exit {:?}: {text}", got.status.code()));
-            }
-        }
-    }
-    // Where nobody asked for it, only a run that wants a command ends.
-    if matches!(expected, Refused) {
+    // Where nobody asked for it, only a run that wants a command ends. The model is a process, too, and needs `prctl`.
+    if matches!(expected, Refused) && !matches!(name, "no prctl" | "no processes") {
         for (reply, code) in [
             ("<nagent-response>done</nagent-response>", 0),
             ("<nagent-shell>touch ran</nagent-shell>", 2),
