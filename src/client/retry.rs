@@ -131,6 +131,10 @@ mod tests {
         let (tries, result, _) = check(ErrorKind::Busy, 99, &none);
         assert!(tries == 2 && result.starts_with("no; given up after 2 tries"), "{tries} {result}");
         assert_eq!(check(ErrorKind::Auth, 99, &none), (1, "no".to_owned(), Vec::new()));
+        // Waiting longer would not help.
+        let mut retry = Retry::new(Duration::from_secs(9));
+        assert!(retry.next_wait(&ApiError::new(ErrorKind::Busy, "busy"), 0.5).is_some());
+        assert_eq!(retry.final_message(&ApiError::new(ErrorKind::Auth, "no key")), "no key");
     }
 
     #[test]

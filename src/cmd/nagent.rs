@@ -237,6 +237,9 @@ impl Args {
     }
 }
 
+/// How a key is set.
+const KEYS: &str = "export OPENAI_API_KEY=... (--list-providers names each provider's variable; --doctor checks it)";
+
 /// The advice for a user whose whole prompt is a command of other programs. A prompt in one word with blanks is quoted.
 fn command_elsewhere(words: &[&str]) -> Option<String> {
     let meant = match words {
@@ -246,12 +249,15 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
         ["completion" | "completions", shell @ ("bash" | "zsh" | "fish")] => {
             return Some(format!("NAGENT_COMPLETE={shell} nagent"));
         }
+        ["login" | "logout" | "auth", _] => KEYS,
         ["mcp", "add" | "list" | "remove" | "serve" | "get", ..] | ["mcp"] => {
             "nagent-mcp, which has list, help, call, add and remove"
         }
         [word] if word.len() > 1 && word.starts_with('/') && !word[1..].contains(['/', ' ']) => {
             "nagent-repl, which has commands such as /help"
         }
+        ["!"] => "nagent-repl, which has !CMD",
+        [word] if word.starts_with("/model ") => "nagent --model ID",
         [word] => match word.to_lowercase().as_str() {
             flag @ ("help" | "version" | "status" | "skills" | "undo" | "doctor") => {
                 return Some(format!("nagent --{flag}"));
@@ -267,9 +273,7 @@ fn command_elsewhere(words: &[&str]) -> Option<String> {
             "chat" | "repl" => "nagent-repl",
             "run" | "exec" | "ask" => "nagent \"task\"",
             "update" | "upgrade" => "a newer release, or git pull and make install (see README)",
-            "init" | "setup" | "config" | "login" | "auth" | "logout" => {
-                "export OPENAI_API_KEY=... (--list-providers names each provider's variable; --doctor checks it)"
-            }
+            "init" | "setup" | "config" | "login" | "auth" | "logout" => KEYS,
             _ => return None,
         },
         _ => return None,

@@ -22,6 +22,7 @@ use conversation::format::file::Block;
 use conversation::format::harmless;
 use conversation::limits;
 use conversation::memory::changes::{NO_FILE, is_hash_of, short_hash};
+use conversation::protocol::{Action, Change};
 use conversation::reason::{Failure, Reason};
 use edits::apply::{self, How};
 use edits::diff::lines;
@@ -139,6 +140,17 @@ impl FileGuard {
             self.note_written(path, before, after);
         }
         Ok(rewritten.into_iter().map(|(path, ..)| path).collect())
+    }
+
+    /// Whether a write will be refused, since the model has not read the file. Nobody need be asked about it.
+    pub(super) fn is_unread(&self, action: &Action, conversation: &ConversationFile) -> bool {
+        let Action::Change(Change::Write { path, .. }) = action else { return false };
+        self.boundary.open_for_write(Path::new(path)).is_ok_and(|opened| {
+            let shown = self.last_seen.content_known_at_reply(conversation.pieces(), opened.path());
+            shown.is_none_or(|known| !known.is_read)
+                && !opened.is_empty()
+                && opened.bytes() <= limits::KEPT_CONTENT
+        })
     }
 
     pub(super) fn write_file(

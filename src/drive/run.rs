@@ -218,6 +218,8 @@ impl Runner<'_> {
     fn decide(&mut self, action: &Action) -> Event {
         let (folder, has_sandbox) = (&self.context.folder, self.context.sandbox.is_some());
         let decided = self.approval.decide_without_asking(action, folder, has_sandbox);
+        let is_unread = || self.files.is_unread(action, &self.conversation);
+        let decided = decided.or_else(|| is_unread().then_some(Decision::Allow));
         let decision = decided.unwrap_or_else(|| {
             // A question that nobody is asked is not shown: its number would be taken for that of the parent's.
             if self.approval.approver.has_person() {

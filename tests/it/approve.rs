@@ -206,6 +206,18 @@ fn edits_are_asked_about_as_their_diff_and_hidden_text_shows() {
 }
 
 #[test]
+fn nobody_is_asked_about_a_write_that_is_refused_anyway() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    sandbox.llm.push(
+        "<nagent-read path=\"a.txt\"/><nagent-write path=\"a.txt\">two\n</nagent-write>".to_owned(),
+    );
+    sandbox.llm.push(answer("done"));
+    let run = answer_questions(&sandbox, &["-w", "--approve", "ask"], &[]);
+    assert!(run.stdout.contains("has not read this file"), "{}", run.stdout);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+}
+
+#[test]
 fn what_is_allowed_by_pattern_needs_no_question_and_what_is_stopped_gets_none() {
     let sandbox = Sandbox::new();
     let config = json!({"provider": "openai", "model": "test-model", "base_url": sandbox.base_url(),

@@ -198,6 +198,8 @@ fn a_lone_word_that_is_a_command_elsewhere_is_not_sent() {
         ("login", "--list-providers"),
         ("cost", "nagent-conversations usage"),
         ("compact", "nagent-conversations compact"),
+        ("/model gpt-5.5", "nagent --model ID"),
+        ("!", "nagent-repl"),
     ] {
         let run = sandbox.run(&[word]).assert_exit(2).no_stdout().stderr_has(&[word, meant]);
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
@@ -236,6 +238,7 @@ fn shells_complete_flags_conversations_and_models() {
     assert_eq!(complete(&sandbox, NAGENT, &["--conversation", "ab"]), ["about-logs"]);
     assert!(complete(&sandbox, NAGENT, &["-m", "gpt-5.5"]).contains(&"gpt-5.5".to_owned()));
     assert_eq!(complete(&sandbox, NAGENT, &["--provider", "anth"]), ["anthropic"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--profile", "openr"]), ["openrouter"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--sandbox", "w"]), ["workspace"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--approve", "sh"]), ["shell"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--reasoning", "hi"]), ["high"]);

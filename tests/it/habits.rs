@@ -2,7 +2,7 @@
 //! cannot pass, a picture; and that none of it is paid for.
 
 use crate::conversations::{CONVERSATIONS, path};
-use crate::sandbox::{NAGENT, Sandbox, answer};
+use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 /// Each call ends with 2 or 1, says this, and asks no model.
 fn refused(sandbox: &Sandbox, calls: &[(&[&str], i32, &str)]) {
@@ -32,8 +32,14 @@ fn data_on_stdin_that_nothing_asks_for_is_refused_before_anything_is_paid() {
         let line = line.replace('N', NAGENT);
         sandbox.program("bash", &["-c", &line]).run().answers("done");
     }
+    let line = format!("true | {NAGENT} -n sum -");
+    sandbox.program("bash", &["-c", &line]).run().assert_exit(0).stderr_has(&["stdin is empty"]);
     // A pipe that nobody writes to costs a moment, and hangs nothing.
     sandbox.cmd(&["-n", "sum"]).silent_stdin().run().answers("done");
+    let late = Sandbox::new().reply(shell("until [ -e written ]; do sleep 0.01; done; sleep 0.1"));
+    late.llm.push(answer("done"));
+    let line = format!("(sleep 0.7; echo 1; touch written) | {NAGENT} -n sum");
+    late.program("bash", &["-c", &line]).run().assert_exit(0).stderr_has(&["had data, but late"]);
 }
 
 #[test]

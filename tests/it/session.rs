@@ -314,7 +314,9 @@ fn what_is_entered_during_a_run_is_its_next_message() {
     sandbox.llm.wait_for_requests(2);
     assert!(sandbox.requests()[1].user().contains("all tests 世"));
     // A paste is one message; a command, and what follows it, waits; a line without Enter is the next prompt's.
-    pty.type_keys("one\rtwo\r");
+    pty.type_keys("one\rtwo");
+    expect_last(&pty, "» two");
+    pty.type_keys("\r");
     pty.expect("queued for the model: one");
     pty.type_keys("!echo ran\r");
     pty.expect("queued for the end of the run: !echo ran");

@@ -22,11 +22,12 @@ pub(crate) fn run(figures: &mut Figures) {
     let mut troubles = Vec::new();
     for group in groups {
         let found = world.run(&SANDBOX_FLAGS, group, &of(group));
-        // The working tree is the model's; the person is told of such files.
+        // The working tree is the model's; the person is told of such files. Empty caches are made before the first command.
         let is_settings = |trouble: &str| {
-            ["work/.envrc ", "work/.vscode ", "work/.vscode/"]
-                .iter()
-                .any(|name| trouble.starts_with(name))
+            let of_tree = ["work/.envrc ", "work/.vscode ", "work/.vscode/"];
+            let caches = ["home/.cache", "home/.cargo", "home/.m2", "home/.npm"];
+            of_tree.iter().any(|name| trouble.starts_with(name))
+                || trouble.ends_with(" was made") && caches.iter().any(|it| trouble.starts_with(it))
         };
         let found = found.into_iter().filter(|trouble| !is_settings(trouble));
         troubles.extend(found.map(|trouble| format!("{group}: {trouble}")));

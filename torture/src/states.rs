@@ -31,7 +31,7 @@ use disk::{Disk, digest};
 use playing::{Played, Playing};
 
 /// The states of the smallest operation whose calls were seen: before it, within it, with all of it, and acknowledged.
-const LEAST_STATES: usize = 4;
+const LEAST_STATES: usize = 3;
 
 /// What became of one operation.
 #[derive(Default)]

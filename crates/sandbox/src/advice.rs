@@ -28,7 +28,7 @@ pub fn advise(
             "the sandbox is read-only: the user can let commands write in a folder by --write DIR, or in the working tree by --sandbox workspace"
         }
         _ => {
-            "the sandbox lets commands write only in the working tree, temp folders and caches (--write DIR adds a folder), keeps git's config and hooks read-only, hides keys and logins, and reaches no service of this machine"
+            "the sandbox lets commands write only in the working tree, temp folders and caches (--write DIR adds a folder), keeps git's config and hooks read-only, hides keys and logins, and reaches no sockets of other programs"
         }
     };
     let advice = [
@@ -71,9 +71,9 @@ mod tests {
                 "fatal: could not read Username for 'https://a.example': No such device",
                 "hides keys",
             ),
-            ("sudo: The \"no new privileges\" flag is set", "no service of this machine"),
-            ("Failed to connect to bus: No such file or directory", "no service of this machine"),
-            ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "no service"),
+            ("sudo: The \"no new privileges\" flag is set", "no sockets of other programs"),
+            ("Failed to connect to bus: No such file or directory", "no sockets of other programs"),
+            ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "no sockets"),
         ] {
             check(Workspace, false, output, &[words, "only if the user agrees"]);
         }

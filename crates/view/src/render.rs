@@ -246,6 +246,10 @@ pub(super) fn refusal(finish: &Finish) -> String {
     match finish.reason.as_deref().and_then(Reason::from_name) {
         Some(Reason::Boundary) => {
             let path = finish.path.as_deref().unwrap_or("this file");
+            // No flag allows a repository's own data.
+            if path.split('/').any(|name| name.eq_ignore_ascii_case(".git")) {
+                return why.clone();
+            }
             format!("{path} may not be written here; --write DIR allows a folder")
         }
         Some(Reason::Stopped) => format!("{why}; --dangerous allows it"),

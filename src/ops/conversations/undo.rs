@@ -30,7 +30,7 @@ use conversation::memory::changes::{
 use conversation::problem::Problem;
 use conversation::turn::unfinished::unfinished_results;
 use history::{file_index, git};
-use sandbox::automatic_files::ChangedFiles;
+use sandbox::automatic_files::{ChangedFiles, search};
 use sys::change_log::{self, ChangeLog, StartedBy};
 use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
@@ -149,6 +149,8 @@ struct LastRuns {
     unknown: Vec<ChangeLogEntry>,
     /// The entries that say when their commands began.
     began: Vec<ChangeLogEntry>,
+    /// The runs whose commands have begun and not ended.
+    killed: HashSet<String>,
     /// Whether a command of theirs, or of a later run, ran without a sandbox.
     has_free: bool,
 }
@@ -183,14 +185,12 @@ impl LastRuns {
         }
         let has_begun =
             |it: &&ChangeLogEntry| matches!(it.event, FileEvent::CommandsRan { since: 1.., .. });
-        let began = log.iter().filter(is_in_scope).filter(has_begun).cloned().collect();
-        Ok(Self {
-            ids,
-            changes,
-            unknown: unknown.into_iter().cloned().collect(),
-            began,
-            has_free: false,
-        })
+        let began: Vec<_> = log.iter().filter(is_in_scope).filter(has_begun).cloned().collect();
+        // The end of a run's commands is a second entry.
+        let count = |run: &str| began.iter().filter(|it| it.facts.run == run).count();
+        let killed = began.iter().map(|it| it.facts.run.clone()).filter(|run| count(run) == 1);
+        let (killed, unknown) = (killed.collect(), unknown.into_iter().cloned().collect());
+        Ok(Self { ids, changes, unknown, began, killed, has_free: false })
     }
 
     /// Keeps only these runs.
@@ -208,22 +208,30 @@ impl LastRuns {
         self.began.retain(|it| is_meant(&it.facts.run));
     }
 
-    /// Finds what git ignores in the trees of these runs, and changed since their commands began.
+    /// Finds what git ignores in the trees of these runs, and changed since their commands began; in that of a run that was
+    /// killed all that changed.
     fn find_ignored(&self) -> ChangedFiles {
         let (watch, mut found) = (Stopwatch::start(), ChangedFiles::default());
-        let mut tops: BTreeMap<&Path, u64> = BTreeMap::new();
-        for ChangeLogEntry { path, event, .. } in &self.began {
+        let mut tops: BTreeMap<&Path, (u64, bool)> = BTreeMap::new();
+        for ChangeLogEntry { path, event, facts } in &self.began {
             let FileEvent::CommandsRan { since, .. } = event else { continue };
-            let first = tops.entry(Path::new(path)).or_insert(*since);
-            *first = (*first).min(*since);
+            let top = tops.entry(Path::new(path)).or_insert((*since, false));
+            *top = (top.0.min(*since), top.1 || self.killed.contains(&facts.run));
         }
         let written: HashSet<&Path> = self.changes.iter().map(|it| Path::new(&it.path)).collect();
-        for (top, since) in tops {
+        for (top, (since, is_killed)) in tops {
             let has_changed = |path: &Path| {
                 let changed = file_stamp::changed_at(path);
                 changed.is_some_and(|it| it.as_nanos() >= u128::from(since))
                     && !written.contains(path)
             };
+            if is_killed {
+                let all =
+                    search(&[top.to_owned()], Vec::new(), &|name| name != ".git", &has_changed);
+                found.is_cut |= all.is_cut;
+                found.paths.extend(all.paths);
+                continue;
+            }
             for path in git::list_ignored(top) {
                 let below = walk_below(&path, &|_| true);
                 let mut below = below.take_while(|_| watch.elapsed() < IGNORED_TIME);

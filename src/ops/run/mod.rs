@@ -211,6 +211,7 @@ fn run_loop(
     let seconds = runner.watch.elapsed().as_secs_f64();
     let conversation = runner.end();
     note_changed(call, sandbox.as_deref());
+    prompt_input::note_late_input(call);
     let done = ran.and_then(|(report, totals)| {
         if call.args.show_request {
             return Ok(report);

@@ -44,7 +44,7 @@ pub(crate) fn take_task(
 ) -> Result<Task, Problem> {
     let args = call.args;
     refuse_check(call)?;
-    if args.prompt.iter().any(|word| word != "-") && has_unread_input(call)? {
+    if has_unread_input(call, FIRST_BYTE)? {
         return Err(Problem::usage(
             "stdin has data: end the prompt with - to add it, or give < /dev/null",
         ));
@@ -58,6 +58,11 @@ pub(crate) fn take_task(
         } else {
             read_prompt(args, needs_no_prompt, &call.interrupts)?
         };
+    if let Some((_, words)) = args.prompt.split_last().filter(|(last, _)| *last == "-")
+        && prompt.as_deref().is_some_and(|prompt| prompt == words.join(" ").as_bytes())
+    {
+        call.print_note("stdin is empty");
+    }
     let schema = args.answer.read_schema(&call.interrupts)?;
     let output = args.answer.open_output()?;
     if let Some(text) = &mut prompt {
@@ -144,19 +149,27 @@ struct PromptLine {
     read: Vec<PathBuf>,
 }
 
-/// Whether stdin has data that no flag asks for. Waits a moment for the first byte of a pipe, whose writer may have been
-/// started together with this process.
-fn has_unread_input(call: &Call<'_>) -> Result<bool, Problem> {
+/// Whether there is a prompt in words, and stdin has data that no flag asks for. Waits as long for the first byte of a pipe,
+/// whose writer may have been started together with this process.
+fn has_unread_input(call: &Call<'_>, longest: Duration) -> Result<bool, Problem> {
     let args = call.args;
     if args.lines
+        || args.prompt.iter().all(|word| word == "-")
         || args.prompt.last().is_some_and(|last| last == "-")
         || args.read.iter().any(|path| is_stdin(path))
         || args.answer.schema.as_deref().is_some_and(is_stdin)
     {
         return Ok(false);
     }
-    let given = stdin::has_data_within(FIRST_BYTE, &call.interrupts)?;
+    let given = stdin::has_data_within(longest, &call.interrupts)?;
     given.map_err(Problem::interrupted)
+}
+
+/// Says at the end of a run that stdin had data after all, which the model was not sent.
+pub(crate) fn note_late_input(call: &Call<'_>) {
+    if matches!(has_unread_input(call, Duration::ZERO), Ok(true)) {
+        call.print_note("stdin had data, but late: end the prompt with - to wait for it");
+    }
 }
 
 /// Refuses a check that cannot pass: an empty one, or one that begins with a name that the shell does not know. A path may

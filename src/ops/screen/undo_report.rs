@@ -46,10 +46,10 @@ pub(crate) fn describe_ignored(ignored: &ChangedFiles) -> String {
     let names = name_some(&names, IGNORED, ", ");
     let mut text = match names.as_str() {
         "" => String::new(),
-        names => format!("changed since commands began, and ignored by git: {names}\n"),
+        names => format!("changed since commands began, and not taken back: {names}\n"),
     };
     if ignored.is_cut {
-        text.push_str("not all that git ignores was looked at\n");
+        text.push_str("not all of the tree was looked at\n");
     }
     text
 }

@@ -83,7 +83,8 @@ pub(super) fn parse_input(text: &str) -> Input {
     let Some(rest) = text.strip_prefix('/') else {
         return match text {
             "" => Input::Empty,
-            "exit" | "quit" => Input::Command(ReplCommand::Quit, String::new()),
+            "exit" | "quit" | "q" | ":q" => Input::Command(ReplCommand::Quit, String::new()),
+            "help" | "?" => Input::Command(ReplCommand::Help, String::new()),
             text => Input::Prompt(text.to_owned()),
         };
     };
@@ -144,6 +145,8 @@ mod tests {
         check("exit", command(ReplCommand::Quit, ""));
         check(" quit ", command(ReplCommand::Quit, ""));
         check("exit now", prompt("exit now"));
+        check(":q", command(ReplCommand::Quit, ""));
+        check("?", command(ReplCommand::Help, ""));
         check("/q", command(ReplCommand::Quit, ""));
         check("/c", command(ReplCommand::Clear, ""));
         check("/reset", command(ReplCommand::Clear, ""));

@@ -23,6 +23,7 @@ pub use self::start::NAME;
 use self::start::Session;
 use crate::ops::conversations::Catalog;
 use crate::ops::run::skills::Skills;
+use crate::ops::setup::completion::newest_of_person;
 use crate::out::{self, Report};
 use conversation::exit::{Exit, Signal};
 use conversation::format::harmless::quote_name;
@@ -262,10 +263,10 @@ fn complete(before: &str, env: &Env, root: &Root, models: &[String]) -> (usize, 
         }
     }
     let (start, mut words) = match before.split_once(' ') {
-        Some(("/load" | "/branch" | "/save" | "/resume", argument)) => (
-            before.len() - argument.len(),
-            Catalog::read_indexes(root.clone(), env.clone()).newest_names().unwrap_or_default(),
-        ),
+        Some(("/load" | "/branch" | "/save" | "/resume", argument)) => {
+            let catalog = Catalog::read_indexes(root.clone(), env.clone());
+            (before.len() - argument.len(), newest_of_person(&catalog, argument))
+        }
         Some(("/model", _)) => (before.rfind(' ').map_or(0, |at| at + 1), models.to_vec()),
         Some((name @ ("/approve" | "/sandbox" | "/write"), _)) => {
             let of_name = COMMANDS.iter().find(|(_, names, ..)| names.contains(&&name[1..]));

@@ -25,7 +25,7 @@ impl TypedAhead {
     /// Adds keys to the line, and sends it to the run of the conversation of this name when it is complete. Several lines
     /// at once are a paste, and stay together.
     pub(super) fn take_keys(&mut self, keys: &[Key], root: &Root, name: &str) {
-        let last = keys.iter().rposition(|key| *key == Key::Enter);
+        let last = keys.len().checked_sub(1);
         for (at, key) in keys.iter().enumerate() {
             match key {
                 Key::Char(c) => self.line.push(*c),

@@ -5,10 +5,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
+use serde_json::Value;
+
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 
 use super::find_root::find_root;
 use crate::ops::conversations::Catalog;
+use conversation::limits;
 use models::catalog::list_models;
 use models::provider::Provider;
 use models::server::SERVERS;
@@ -24,6 +27,22 @@ pub fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<CompletionCand
 /// Completes `--provider`.
 pub fn providers() -> Vec<CompletionCandidate> {
     words(Provider::iter().map(Provider::name).chain(SERVERS.iter().map(|server| server.name)))
+}
+
+/// Completes `--profile`: those of the config, and the servers.
+pub fn profiles() -> Vec<CompletionCandidate> {
+    let env = Env::read();
+    let own = find_root(None, &env).ok().and_then(|(root, _)| {
+        let path = root.path().join("config.json");
+        let text = sys::fs::read_text(&path, limits::CONFIG).ok()??;
+        Some(serde_json::from_str::<Value>(&text).ok()?.get("profiles")?.as_object()?.clone())
+    });
+    words(
+        own.unwrap_or_default()
+            .keys()
+            .map(String::as_str)
+            .chain(SERVERS.iter().map(|server| server.name)),
+    )
 }
 
 /// Completes the name of an installed script.
@@ -52,6 +71,18 @@ pub fn models() -> Vec<CompletionCandidate> {
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
+/// The names of the twenty newest conversations that begin so; without a beginning those that a person continues.
+pub fn newest_of_person(catalog: &Catalog, begun: &str) -> Vec<String> {
+    let mut names = catalog.newest_names().unwrap_or_default();
+    names.retain(|name| {
+        let kind = ConversationKind::from_name(name);
+        let is_offered = kind.is_of_a_person() && kind != ConversationKind::New;
+        name.starts_with(begun) && (is_offered || !begun.is_empty())
+    });
+    names.truncate(20);
+    names
+}
+
 /// Completes the name of a conversation: the twenty newest that begin so, each with its first prompt.
 pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
     let env = Env::read();
@@ -60,12 +91,7 @@ pub fn conversations(begun: &OsStr) -> Vec<CompletionCandidate> {
     // Bash shows values only. While it offers several, it inserts no more than they begin with; 37 is its menu.
     let shows_values = env.get("_CLAP_COMPLETE_COMP_TYPE").is_some_and(|kind| kind != "37");
     let catalog = Catalog::read_indexes(root, env);
-    let mut names = catalog.newest_names().unwrap_or_default();
-    names.retain(|name| {
-        let is_of_a_person = ConversationKind::from_name(name).is_of_a_person();
-        name.starts_with(&*begun) && (is_of_a_person || !begun.is_empty())
-    });
-    names.truncate(20);
+    let names = newest_of_person(&catalog, &begun);
     let is_one = names.len() == 1;
     let offer = |(at, name): (usize, String)| {
         let words = catalog.read_conversation(&name).map(|one| one.overview.first_words);

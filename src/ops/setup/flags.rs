@@ -59,7 +59,7 @@ pub struct ModelArgs {
     #[serde(serialize_with = "as_bytes")]
     pub config: Option<PathBuf>,
     /// Use this profile: one of the config file, or a server such as openrouter [env: NAGENT_PROFILE]
-    #[arg(long, value_name = "NAME", help_heading = "Configuration")]
+    #[arg(long, value_name = "NAME", help_heading = "Configuration", add = ArgValueCandidates::new(completion::profiles))]
     pub profile: Option<String>,
     /// Keep conversations and everything else in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR", help_heading = "Configuration")]

@@ -13,6 +13,11 @@ const LONGEST: Duration = Duration::from_secs(8);
 /// Maximum number of retries of a broken or cut-off reply: a fifth rarely helps, and each may cost a whole reply.
 const BREAKS: u32 = 4;
 
+fn is_worth_a_retry(error: &ApiError) -> bool {
+    let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
+    again && error.kind != ErrorKind::NoCredit
+}
+
 /// The retries of one request.
 #[derive(Debug, Clone)]
 pub struct Retry {
@@ -35,7 +40,7 @@ impl Retry {
                 "{message}; the server asks to wait {:.0} s, more than the rest of --patience",
                 asked.as_secs_f64().ceil()
             ),
-            _ if self.tries > 0 => {
+            _ if self.tries > 0 && is_worth_a_retry(error) => {
                 format!(
                     "{message}; given up after {} tries (--patience S waits longer)",
                     self.tries + 1
@@ -47,8 +52,7 @@ impl Retry {
 
     /// The wait before the next try; `None`: give up. `jitter` is from 0 to 1. Exhausted credit is never retried.
     pub fn next_wait(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
-        let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
-        if !again || error.kind == ErrorKind::NoCredit || self.left < Duration::from_millis(50) {
+        if !is_worth_a_retry(error) || self.left < Duration::from_millis(50) {
             return None;
         }
         if matches!(error.kind, ErrorKind::Cut | ErrorKind::Broken) {
