@@ -201,9 +201,8 @@ fn a_question_names_the_whole_path_of_a_file_elsewhere() {
     let sandbox = Sandbox::outside_temp().file("old.txt", "four");
     let elsewhere = sandbox.tmp().canonicalize().unwrap().join("new.txt").display().to_string();
     let write = |path: &str| format!("<nagent-write path=\"{path}\">hello\n</nagent-write>");
-    sandbox.llm.push(
-        "<nagent-read path=\"old.txt\"/>".to_owned() + &write("old.txt") + &write(&elsewhere),
-    );
+    sandbox.llm.push("<nagent-read path=\"old.txt\"/>".to_owned());
+    sandbox.llm.push(write("old.txt") + &write(&elsewhere));
     sandbox.llm.push(answer("ok"));
     let args = ["-c", "c", "-w", "--approve", "ask", "task"];
     let mut pty = sandbox.cmd(&args).on_pty(600);

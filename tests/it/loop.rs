@@ -150,6 +150,8 @@ fn a_reply_cut_off_by_the_length_limit_is_never_an_answer() {
         "cut off by the length limit",
         "\"max_output_tokens\"",
     ]);
+    let run = Sandbox::new().replies(["", "", " "]).run(&["task"]).assert_exit(4);
+    run.stderr_has(&["in 3 tries; its last reply, which is empty, is in"]);
     let sandbox = Sandbox::new().reply(cut()).reply(answer("short"));
     sandbox.run(&["task"]).assert_exit(0).stdout_is("short\n");
     assert!(!sandbox.work().join("ran").exists(), "nothing of it runs");

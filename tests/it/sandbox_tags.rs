@@ -1,9 +1,9 @@
-//! In the sandbox, tags read and write nothing that a command could not, and credentials are hidden wherever variables say
-//! that they are.
+//! In the sandbox, tags read and write nothing that a command could not, credentials are hidden wherever variables say that they
+//! are, and commits work in linked working trees.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sandbox::{Sandbox, answer, shell};
+use crate::sandbox::{Sandbox, answer, has_bwrap, shell};
 
 const SANDBOX: &str = env!("CARGO_BIN_EXE_nagent-sandbox");
 const SECRET: &str = "hidden-in-the-sandbox";
@@ -213,4 +213,29 @@ fn credentials_are_hidden_where_variables_say_they_are() {
         let run = sandbox.program(SANDBOX, &words).run();
         assert!(run.stdout.contains("plain") && !run.stdout.contains(SECRET), "{run:?}");
     }
+}
+/// Git writes for a linked working tree in its repository, whose config and hooks stay as they are; a `.git` that a repository
+/// does not know makes nothing writable.
+#[test]
+fn a_linked_working_tree_can_be_committed_in() {
+    if !has_bwrap() {
+        return;
+    }
+    let sandbox = Sandbox::outside_temp();
+    let setup = "git init -q -b main .; git commit -qm one --allow-empty; git worktree add -q ../linked -b two; \
+                 mkdir ../forged; cp ../linked/.git ../forged/.git";
+    crate::sandbox_tool::git(&sandbox, setup).assert_exit(0);
+    let script = "echo 1 > f; git add f; git -c user.name=a -c user.email=a@x commit -qm two; git log --format=%s -2; \
+                  git config user.name b && echo changed; echo x > $0/hooks/post-commit && echo made; rm -fr $0/objects; ls $0";
+    let own = sandbox.work().join(".git").display().to_string();
+    let run = |folder: &str| {
+        let words = ["--", "bash", "-c", script, &own];
+        let linked = sandbox.work().parent().unwrap().join(folder);
+        sandbox.program(SANDBOX, &words).folder(linked).run()
+    };
+    assert!(!run("forged").stdout.contains("two"));
+    assert!(sandbox.work().join(".git/objects").exists());
+    let run = run("linked");
+    assert!(run.stdout.starts_with("two\none\n"), "{run:?}");
+    assert!(!run.stdout.contains("changed") && !run.stdout.contains("made"), "{run:?}");
 }

@@ -402,7 +402,7 @@ fn git_commits_and_its_config_and_hooks_stay() {
     }
 }
 
-fn git(sandbox: &Sandbox, script: &str) -> crate::process_under_test::Run {
+pub(crate) fn git(sandbox: &Sandbox, script: &str) -> crate::process_under_test::Run {
     let name = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@x; set -e\n";
     sandbox.program("sh", &["-c", &format!("{name}{script}")]).run()
 }

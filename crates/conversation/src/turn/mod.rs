@@ -101,6 +101,7 @@ struct BadReply {
     message: String,
     /// Whether the valid part is an answer.
     is_answer: bool,
+    is_empty: bool,
     /// The exit of the run, if it ended in the middle of the reply.
     exit: Option<Exit>,
 }

@@ -67,7 +67,14 @@ impl Turn {
                     "your words were taken as the answer: next time, write it in <nagent-response>"
                         .to_owned();
                 let valid = Some((stored, vec![ReplyItem::Response(text)]));
-                let bad = BadReply { status, valid, message, is_answer: true, exit: None };
+                let bad = BadReply {
+                    status,
+                    valid,
+                    message,
+                    is_answer: true,
+                    is_empty: false,
+                    exit: None,
+                };
                 self.state = TurnState::SavingReply(bad);
                 let note = "the model answered without a tag; its words were taken as the answer"
                     .to_owned();
@@ -130,7 +137,7 @@ impl Turn {
         let status = self.count_reply(&reply, cost, at);
         self.verdict = Verdict::Cut;
         let (valid, message, exit) = (None, String::new(), Some(exit));
-        let bad = BadReply { status, valid, message, is_answer: false, exit };
+        let bad = BadReply { status, valid, message, is_answer: false, is_empty: false, exit };
         self.state = TurnState::SavingReply(bad);
         let note = format!("kept the {} bytes of the reply that had arrived", reply.text.len());
         Effect::SaveReply { text: reply.text, note }
@@ -150,13 +157,14 @@ impl Turn {
             Some(_) => format!("a part of the reply was not used: {why}"),
             None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
-        let bad = BadReply { status, valid, message, is_answer: false, exit: None };
+        let is_empty = text.trim().is_empty();
+        let bad = BadReply { status, valid, message, is_answer: false, is_empty, exit: None };
         self.state = TurnState::SavingReply(bad);
         Effect::SaveReply { text, note }
     }
 
     pub(super) fn after_saving(&mut self, bad: BadReply, path: String) -> Effect {
-        let BadReply { status, valid, message, is_answer, exit } = bad;
+        let BadReply { status, valid, message, is_answer, is_empty, exit } = bad;
         let status = status.with("invalid", &path);
         if let Some(exit) = exit {
             let error = if let Exit::Signal(signal) = exit {
@@ -188,12 +196,13 @@ impl Turn {
                 return self.end_without_answer(Exit::Malformed, vec![status], message, error);
             }
             // This text is for the user; the model got the details in the conversation.
+            let last = if is_empty { ", which is empty," } else { "" };
             // Scripts have no such flag.
             let is_script = self.rules.tags == protocol::TagSet::SCRIPTS;
             let grammar = "; --grammar makes a small one, with llama.cpp or vLLM";
             let error = format!(
-                "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \
-                 model usually does{}",
+                "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply{last} is in {path}. A \
+                 larger model usually does{}",
                 if is_script { "" } else { grammar }
             );
             return self.end_without_answer(Exit::Malformed, vec![status], message, error);

@@ -21,4 +21,4 @@ pub use co_changes::{LARGEST_COMMIT, MAX_COUNTED, MAX_LISTED};
 pub use commit_text::read_commit_texts;
 pub use facts::{GitFacts, find_toplevel, list_ignored, list_submodules, read_config, read_facts};
 pub use file_history::{HistoryLookup, REPORT_TIME, START_TIME, read_history};
-pub use own_folders::{git_folders, read_head_log};
+pub use own_folders::{git_folders, linked_repository, read_head_log};

@@ -36,6 +36,16 @@ pub fn git_folders(git: &Path) -> Vec<PathBuf> {
     [Some(folder), common].into_iter().flatten().collect()
 }
 
+/// The common folder of the repository of a linked working tree. `None` where its repository does not name the tree in turn:
+/// anybody may have written a `.git`.
+pub fn linked_repository(top: &Path) -> Option<PathBuf> {
+    let git = fs::canonicalize(top.join(".git")).ok().filter(|git| git.is_file())?;
+    let [own, common] = <[PathBuf; 2]>::try_from(git_folders(&git)).ok()?;
+    let back = sys::fs::read_bytes(&own.join("gitdir"), NAME).ok()??;
+    let back = fs::canonicalize(own.join(OsStr::from_bytes(back.trim_ascii()))).ok()?;
+    (back == git && own.parent()? == common.join("worktrees")).then_some(common)
+}
+
 /// Maximum number of moves that are described.
 const MOVES: usize = 5;
 

@@ -40,6 +40,8 @@ struct Surroundings {
     home: Option<PathBuf>,
     /// The git toplevel, if it belongs to this user and does not hold too much.
     toplevel: Option<PathBuf>,
+    /// The repository of a linked working tree, where git writes for it.
+    linked: Option<PathBuf>,
     /// The toplevel, else the folder.
     tree: PathBuf,
     /// The temp folders.
@@ -57,10 +59,12 @@ impl Surroundings {
         let toplevel = toplevel.filter(|top| is_ours(top) && is_ours(&top.join(".git")));
         let fits = |top: &PathBuf| too_large(top, &root, home.as_deref()).is_none();
         let toplevel = toplevel.filter(fits);
+        let linked = toplevel.as_deref().and_then(git::linked_repository);
+        let linked = linked.filter(|path| is_ours(path));
         let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
         let temp =
             temp_folders(places.env.get_os("TMPDIR"), &[Some(&tree), home.as_deref(), Some(&root)]);
-        Ok(Self { folder, root, home, toplevel, tree, temp })
+        Ok(Self { folder, root, home, toplevel, linked, tree, temp })
     }
 
     /// The reason why it cannot be writable, if there is one.
@@ -107,10 +111,10 @@ impl PolicyPaths {
     pub(super) fn resolve(request: &SandboxRequest, places: SandboxFolders<'_>) -> Result<Self> {
         let found = Surroundings::find(places)?;
         let refusal = found.refusal();
-        let Surroundings { folder, root, home, toplevel, tree, temp } = found;
+        let Surroundings { folder, root, home, toplevel, linked, tree, temp } = found;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
         if request.mode == SandboxMode::Workspace {
-            writable.clone_from(&temp);
+            writable.extend(temp.iter().chain(&linked).cloned());
             if !temp.contains(&tree) {
                 if let Some(why) = refusal {
                     bail!(
