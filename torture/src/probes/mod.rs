@@ -212,12 +212,7 @@ pub(crate) fn run(figures: &mut Figures) {
         figures.miss("two probes have one name".to_owned());
     }
     let gaps: BTreeMap<Variant, String> =
-        Variant::within().map(|variant| (variant, runs::gaps(&ground, variant))).collect();
-    for (variant, said) in &gaps {
-        if let Some(why) = said.strip_prefix("MISSING ") {
-            figures.miss(format!("{variant}: the sandbox says nothing of itself: {why}"));
-        }
-    }
+        Variant::within().map(|variant| (variant, runs::gaps(variant))).collect();
 
     let jobs: Vec<(&Probe, Variant)> = probes
         .iter()

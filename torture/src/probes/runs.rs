@@ -7,9 +7,12 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use sandbox::gaps::Mechanism;
+use sandbox::{SandboxMode, SandboxRequest};
 
 use super::names::Flavor;
 use super::world::{Ground, World, secret};
@@ -96,25 +99,13 @@ pub(super) struct Outcome {
     pub(super) said: String,
 }
 
-/// What the sandbox says of their gaps, in small letters; with `MISSING ` before it, why they say nothing.
-pub(super) fn gaps(ground: &Ground, variant: Variant) -> String {
-    let world = World::make(ground, Flavor::Full, variant.uid());
-    let mut command = sandbox(ground, &world, variant);
-    let output = command.arg("--status").arg("--json").stdin(Stdio::null()).output();
-    match output {
-        Ok(output) if output.status.success() => {
-            let status: serde_json::Value =
-                serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let kind = status["kind"].as_str().unwrap_or_default();
-            let wanted = if variant.sandbox == Some(Kind::Bwrap) { "bwrap" } else { "landlock" };
-            if kind != wanted {
-                return format!("MISSING they are made of {kind:?}, not of {wanted}");
-            }
-            status["gaps"].to_string().to_lowercase()
-        }
-        Ok(output) => format!("MISSING {}", String::from_utf8_lossy(&output.stderr).trim()),
-        Err(error) => format!("MISSING {error}"),
-    }
+/// What `--status` says of their gaps, in small letters.
+pub(super) fn gaps(variant: Variant) -> String {
+    let bwrap = (variant.sandbox == Some(Kind::Bwrap)).then(PathBuf::new);
+    let mechanism = Mechanism { bwrap, landlock: 6, unix_sockets: true, ..Mechanism::default() };
+    let mode = if variant.read_only { SandboxMode::ReadOnly } else { SandboxMode::Workspace };
+    let request = SandboxRequest { mode, no_network: true, ..SandboxRequest::default() };
+    mechanism.describe_gaps(&request).join("\n").to_lowercase()
 }
 
 fn sandbox(ground: &Ground, world: &World, variant: Variant) -> Command {
@@ -285,6 +276,21 @@ fn wait(child: &mut Child, with: With, world: &World, log: &mut File) -> (Option
     }
 }
 
+/// What nagent itself makes before the first command: caches, which are empty, and what it knows of `bwrap`.
+const MADE: [&str; 11] = [
+    "home/.cache",
+    "home/.m2",
+    "home/.m2/repository",
+    "home/.cargo",
+    "home/.cargo/registry",
+    "home/.cargo/git",
+    "home/.npm",
+    "home/.npm/_cacache",
+    "home/.npm/_logs",
+    "home/.npm/_npx",
+    "home/.nagent/sandbox.txt",
+];
+
 /// What differs between two pictures of a world.
 fn changes(before: &super::world::Picture, after: &super::world::Picture) -> Vec<String> {
     let mut changes = Vec::new();
@@ -300,7 +306,7 @@ fn changes(before: &super::world::Picture, after: &super::world::Picture) -> Vec
     changes.extend(
         after
             .keys()
-            .filter(|path| !before.contains_key(*path))
+            .filter(|path| !before.contains_key(*path) && !MADE.iter().any(|made| path.ends_with(made)))
             .map(|path| format!("{} is new", path.display())),
     );
     changes.truncate(4);

@@ -31,7 +31,7 @@ pub(super) fn run(figures: &mut Figures) {
         for what in within {
             figures.miss(format!("by nagent, {way:?}: {what}"));
         }
-        for words in ["sandbox=\"workspace\"", "network=\"off\"", "--sandbox off"] {
+        for words in ["sandbox=\"workspace\"", "network=\"off\""] {
             if !said.contains(words) {
                 figures
                     .miss(format!("by nagent, {way:?}: the result does not say {words}: {said}"));
