@@ -252,7 +252,9 @@ fn the_commands_about_a_conversation() {
 #[test]
 fn another_model_goes_on_with_the_conversation() {
     let sandbox = Sandbox::new();
-    let models = json!({"data": [{"id": "test-model"}, {"id": "test-model-large"}]}).to_string();
+    let models =
+        json!({"data": [{"id": "test-model"}, {"id": "test-model-large"}, {"id": "gpt-5.5"}]});
+    let models = models.to_string();
     sandbox.llm.beside(move |request| {
         let is_list = request.path.ends_with("/models");
         is_list.then(|| Answer::raw(200, "application/json", models.clone()))
@@ -266,7 +268,9 @@ fn another_model_goes_on_with_the_conversation() {
         "openai has no model test-modle-large; did you mean test-model-large? /model lists them";
     assert!(shown.contains(why), "{shown}");
     assert!(shown_after(&mut pty, "/model test-model-large").contains("model: test-model-large"));
-    // A version of one that nagent knows is not a typo, listed or not.
+    let shown = shown_after(&mut pty, "/model gpt-5.4");
+    assert!(shown.contains("openai has no model gpt-5.4"), "what nagent knows of openai: {shown}");
+    // A version of one that is listed is not a typo.
     assert!(shown_after(&mut pty, "/model gpt-5.5-2026-05-01").contains("model: gpt-5.5-2026"));
     prompt(&mut pty, "» ", "second");
     let last = sandbox.requests().pop().unwrap();

@@ -105,7 +105,9 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     args.look.take_if(|look| look == "plain" && session.run.look.is_none());
     let check = args.check.take();
     let provider = settings.provider_name();
-    let known = list_models().filter(|model| model.provider == provider);
+    // Another server has models of its own.
+    let is_own = settings.config.base_url.is_none();
+    let known = list_models().filter(|model| is_own && model.provider == provider);
     let known = known.map(|model| model.id.to_owned()).collect();
     Ok(Session {
         look: settings.look.clone().unwrap_or_default(),

@@ -167,7 +167,7 @@ impl Session {
         }
         let listed = self.fetch_models().unwrap_or_default();
         let provider = self.settings.provider_name();
-        let is_version = find_model(name).is_some_and(|model| model.provider == provider);
+        let is_version = find_model(name).is_some_and(|it| listed.iter().any(|id| id == it.id));
         if listed.is_empty() || is_known(&listed) || is_version {
             return Ok(());
         }
