@@ -186,10 +186,14 @@ impl LastRuns {
         let has_begun =
             |it: &&ChangeLogEntry| matches!(it.event, FileEvent::CommandsRan { since: 1.., .. });
         let began: Vec<_> = log.iter().filter(is_in_scope).filter(has_begun).cloned().collect();
-        // The end of a run's commands is a second entry.
-        let count = |run: &str| began.iter().filter(|it| it.facts.run == run).count();
-        let killed = began.iter().map(|it| it.facts.run.clone()).filter(|run| count(run) == 1);
-        let (killed, unknown) = (killed.collect(), unknown.into_iter().cloned().collect());
+        // The end of commands is a second entry, of a run or of a child.
+        let mut killed = HashSet::new();
+        for ChangeLogEntry { facts: RunFacts { run, .. }, .. } in &began {
+            if !killed.remove(run) {
+                killed.insert(run.clone());
+            }
+        }
+        let unknown = unknown.into_iter().cloned().collect();
         Ok(Self { ids, changes, unknown, began, killed, has_free: false })
     }
 

@@ -5,9 +5,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use serde_json::Value;
-
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
+use serde_json::Value;
 
 use super::find_root::find_root;
 use crate::ops::conversations::Catalog;
@@ -37,12 +36,8 @@ pub fn profiles() -> Vec<CompletionCandidate> {
         let text = sys::fs::read_text(&path, limits::CONFIG).ok()??;
         Some(serde_json::from_str::<Value>(&text).ok()?.get("profiles")?.as_object()?.clone())
     });
-    words(
-        own.unwrap_or_default()
-            .keys()
-            .map(String::as_str)
-            .chain(SERVERS.iter().map(|server| server.name)),
-    )
+    let (own, servers) = (own.unwrap_or_default(), SERVERS.iter().map(|server| server.name));
+    words(own.keys().map(String::as_str).chain(servers))
 }
 
 /// Completes the name of an installed script.
