@@ -71,13 +71,18 @@ fn list_has_all_conversations_with_what_they_come_to() {
 
 #[test]
 fn a_named_child_of_a_shell_is_a_child_and_not_continued() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::new().file("a.txt", "x\n");
     sandbox.llm.choose(|request| match request.user() {
         user if user.contains("-result") => answer("done").into(),
         user if user.contains("part") => answer("part done").into(),
-        _ => "<nagent-conversation name=\"reader\">part</nagent-conversation>".into(),
+        _ => "<nagent-conversation name=\"reader\">part</nagent-conversation>\
+              <nagent-conversation file=\"a.txt\">part</nagent-conversation>"
+            .into(),
     });
     sandbox.run(&["task"]).assert_exit(0);
+    // That of a file, too, which the model has begun.
+    let list = run(&sandbox, &["list", "--json"]).assert_exit(0).json();
+    assert_eq!(list["conversations"].as_array().unwrap().len(), 1, "{list}");
     let list = run(&sandbox, &["list", "--all", "--json"]).assert_exit(0).json();
     let child = list["conversations"].as_array().unwrap().iter().find(|one| one["kind"] == "child");
     let child = child.unwrap()["name"].as_str().unwrap();

@@ -52,7 +52,8 @@ pub fn list_conversations(catalog: &Catalog, filter: &ListFilter) -> Result<Repo
     let here = if filter.here { Some(catalog.env.current_folder()?) } else { None };
     let search = filter.search.as_ref().map(|text| text.to_lowercase());
     let mut rows = catalog.read_all(&|one| {
-        let is_by_person = one.kind.is_of_a_person() || one.kind == ConversationKind::File;
+        let is_of_file = one.kind == ConversationKind::File && one.overview.parent.is_none();
+        let is_by_person = one.kind.is_of_a_person() || is_of_file;
         let is_wanted = (filter.all || is_by_person)
             && (!filter.saved || one.kind == ConversationKind::Named)
             && here
