@@ -262,11 +262,11 @@ impl Runner<'_> {
                 self.files.record_rewritten()?;
             }
             let ended = self.commands.report_ended();
-            let notes: Vec<String> =
-                self.describe_replaced(action).into_iter().chain(ended).collect();
-            let block = if notes.is_empty() { block } else { with_notes(block, notes) };
+            let block = if ended.is_empty() { block } else { with_notes(block, ended) };
             (self.on_progress)(ProgressEvent::ActionEnded(Some(action), &block));
             self.advise_write_flag(action, &block);
+            let replaced = self.describe_replaced(action);
+            let block = if replaced.is_some() { with_notes(block, replaced) } else { block };
             return Ok(match signal {
                 Some(signal) => Event::Interrupted { signal, results: vec![block] },
                 None => Event::Acted(Acted::without_model(block)),

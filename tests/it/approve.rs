@@ -183,7 +183,8 @@ fn the_editor_makes_another_command_of_it() {
     let sandbox = sandbox.env("EDITOR", editor.to_str().unwrap());
     sandbox.llm.push(shell("touch original"));
     sandbox.llm.push(answer("done"));
-    answer_questions(&sandbox, &["--approve", "shell"], &["e"]);
+    let run = answer_questions(&sandbox, &["--approve", "shell"], &["e"]);
+    assert!(!run.stdout.contains("before it ran"), "the person knows: {}", run.stdout);
     assert!(sandbox.work().join("edited").exists() && !sandbox.work().join("original").exists());
     // The reply does not have what ran: the result does.
     let said = "[the user edited the command before it ran; this ran instead: touch edited]";
