@@ -16,6 +16,7 @@ use history::git::snapshot::{self, Snapshot, TreeChange, Version};
 use sandbox::automatic_files::{ChangedFiles, search};
 use sys::change_log::{self, ChangeLog};
 use sys::names::name_some;
+use sys::root::Root;
 use sys::{clock, file_stamp, fs, lock};
 
 /// Maximum number of files in a reason.
@@ -112,26 +113,11 @@ impl CommandChanges {
         } else {
             change_log::read_log(&context.root)?
         };
-        let is_begin = |it: &ChangeLogEntry| {
-            matches!(it.event, FileEvent::CommandsRan { .. })
-                && it.facts.run == log.facts.run
-                && it.facts.conversation == log.facts.conversation
-        };
-        let begun = logged.iter().position(is_begin).unwrap_or(0);
-        let is_other = |it: &ChangeLogEntry| {
-            it.facts.run != log.facts.run && Path::new(&it.path).starts_with(&top)
-        };
-        let is_running = |(it, _): &(&ChangeLogEntry, &str)| {
-            let conversation = &it.facts.conversation;
-            let is_own = log.facts.of.contains(conversation);
-            is_other(it) && !is_own && lock::is_held(&context.root, conversation)
-        };
-        let is_alone =
-            !logged[begun..].iter().any(is_other) && !list_unknown(&logged).iter().any(is_running);
         let busy = || anyhow!("another run was at work there at the same time");
+        let is_alone = is_alone(&context.root, log, &top, &logged);
         let changes = changes.and_then(|it| is_alone.then_some(it).ok_or_else(busy));
         logged.retain(|it| it.facts.run == log.facts.run);
-        let begun = logged.iter().position(is_begin).unwrap_or(0);
+        let begun = find_begin(&logged, log);
         let outputs = context.root.outputs_folder();
         let name = |it: &Path| quote_name(it.strip_prefix(&context.folder).unwrap_or(it));
         let (_, moves) = git::read_head_log(&top, self.head_log);
@@ -314,6 +300,29 @@ impl CommandChanges {
         };
         Some(format!("{why:#}{names}{more}"))
     }
+}
+
+/// The line where the commands of this run began.
+fn find_begin(logged: &[ChangeLogEntry], log: &ChangeLog) -> usize {
+    let is_begin = |it: &ChangeLogEntry| {
+        matches!(it.event, FileEvent::CommandsRan { .. })
+            && it.facts.run == log.facts.run
+            && it.facts.conversation == log.facts.conversation
+    };
+    logged.iter().position(is_begin).unwrap_or(0)
+}
+
+/// Whether no other run has worked below `top` since the commands of this one began.
+fn is_alone(root: &Root, log: &ChangeLog, top: &Path, logged: &[ChangeLogEntry]) -> bool {
+    let is_other =
+        |it: &ChangeLogEntry| it.facts.run != log.facts.run && Path::new(&it.path).starts_with(top);
+    let is_running = |(it, _): &(&ChangeLogEntry, &str)| {
+        let conversation = &it.facts.conversation;
+        let is_own = log.facts.of.contains(conversation);
+        is_other(it) && !is_own && lock::is_held(root, conversation)
+    };
+    !logged[find_begin(logged, log)..].iter().any(is_other)
+        && !list_unknown(logged).iter().any(is_running)
 }
 
 /// The changes of a file by this run that the log has: the number of the line, and the states before and after.

@@ -25,7 +25,6 @@ use crate::drive::redaction::ResultRedactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner, was_started_by};
 use crate::mcp::host::RunServers;
-use crate::mcp::servers::Servers;
 use crate::ops::batch::child_flags;
 use crate::ops::conversations::{edit_conversation, manage, undo};
 use crate::ops::files::file_conversation;
@@ -40,7 +39,7 @@ use crate::ops::setup::flags::RunArgs;
 use crate::ops::single::one_shot::report_request;
 use crate::out::{self, Report};
 use ::sandbox::enforce::Sandbox;
-use conversation::context::{self, Facts, Section};
+use conversation::context::{self, Section};
 use conversation::exit::Exit;
 use conversation::format::code_block::find_code_block;
 use conversation::format::file::{self, Block};
@@ -151,12 +150,7 @@ fn run_loop(
     let asker = make_asker(call, client, progress.is_streaming)?;
     let (model_id, window) = (asker.model_id.clone(), asker.window);
     let conversation = open_conversation(call)?;
-    let (mut facts, mut boundary, sandbox, servers) = if call.scripts.is_none() {
-        gather_facts(call, &mut progress)?
-    } else {
-        let boundary = file_conversation::file_boundary(&call.env, call.root(), None)?;
-        (Facts::default(), boundary, None, Servers::new())
-    };
+    let (mut facts, mut boundary, sandbox, servers) = gather_facts(call, &mut progress)?;
     let redactor = ResultRedactor::new(&call.env, &call.settings.config.pass_env);
     let redact = |text: String| redactor.redact_text(text).0;
     let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);

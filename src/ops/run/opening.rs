@@ -34,12 +34,16 @@ use sys::{clock, context_files, env, fs, tools};
 /// The facts for the first block, the write boundary, and the sandbox and the MCP servers for the run's commands.
 type Gathered = (Facts, Boundary, Option<Arc<Sandbox>>, Servers);
 
-/// Gathers what a run begins with.
+/// Gathers what a run begins with; scripts bring their own text.
 pub(crate) fn gather_facts(
     call: &Call<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Gathered, Problem> {
     let (root, folder) = (call.root(), call.env.current_folder()?);
+    if call.scripts.is_some() {
+        let boundary = file_conversation::file_boundary(&call.env, root, None)?;
+        return Ok((Facts::default(), boundary, None, Servers::new()));
+    }
     let folder = folder.as_path();
     let home = call.env.home_folder();
     let discover = || tools::discover(root, &call.env, &call.interrupts);

@@ -60,25 +60,7 @@ impl Turn {
                     || self.rules.has_schema
                         && serde_json::from_str::<IgnoredAny>(&reply.text).is_ok() =>
             {
-                (self.bad_in_a_row, self.verdict) = (0, Verdict::Whole);
-                let text = reply.text.trim().to_owned();
-                let stored = format!("<nagent-response>\n{text}\n</nagent-response>");
-                let message =
-                    "your words were taken as the answer: next time, write it in <nagent-response>"
-                        .to_owned();
-                let valid = Some((stored, vec![ReplyItem::Response(text)]));
-                let bad = BadReply {
-                    status,
-                    valid,
-                    message,
-                    is_answer: true,
-                    is_empty: false,
-                    exit: None,
-                };
-                self.state = TurnState::SavingReply(bad);
-                let note = "the model answered without a tag; its words were taken as the answer"
-                    .to_owned();
-                Effect::SaveReply { text: reply.text, note }
+                self.save_words(reply.text, status)
             }
             ParsedReply::Malformed(malformed) => {
                 self.questioned = is_words(&reply.text).then(|| reply.text.clone());
@@ -99,6 +81,25 @@ impl Turn {
                 self.save_reply(reply.text, status, None, message, &why)
             }
         }
+    }
+
+    /// Takes words without a tag for the answer.
+    fn save_words(&mut self, text: String, status: Block) -> Effect {
+        (self.bad_in_a_row, self.verdict) = (0, Verdict::Whole);
+        let answer = text.trim().to_owned();
+        let stored = format!("<nagent-response>\n{answer}\n</nagent-response>");
+        let message =
+            "your words were taken as the answer: next time, write it in <nagent-response>";
+        self.state = TurnState::SavingReply(BadReply {
+            status,
+            valid: Some((stored, vec![ReplyItem::Response(answer)])),
+            message: message.to_owned(),
+            is_answer: true,
+            is_empty: false,
+            exit: None,
+        });
+        let note = "the model answered without a tag; its words were taken as the answer";
+        Effect::SaveReply { text, note: note.to_owned() }
     }
 
     /// The tag of an action that a reply without actions has in its answer.
