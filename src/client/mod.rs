@@ -19,18 +19,17 @@ use anyhow::Result;
 
 pub use self::program::Program;
 use self::recording::{Before, Player, Recorder};
-use self::server::Server;
+pub use self::server::Server;
 use conversation::format::file::Piece;
 use conversation::limits::WINDOW_PATIENCE;
 use conversation::model::{ApiError, ErrorKind, Reply};
-use models::api::{Endpoint, ModelInfo};
+use models::api::ModelInfo;
 use models::attachment::{FileFormat, Payload, RemoteFile};
 use models::command::Preset;
 use models::error::name_cause;
 use models::{Arrival, ChatRequest, command};
 pub use sys::http::RequestError;
 use sys::interrupt::Interrupts;
-use sys::key_command::KeyCommand;
 
 /// A model that can be asked.
 pub struct ModelClient {
@@ -59,15 +58,8 @@ enum Backend {
 
 impl ModelClient {
     /// A client of a server.
-    pub fn server(endpoint: Endpoint, connect_timeout: Duration, read_timeout: Duration) -> Self {
-        Self::new(Backend::Server(Server::new(endpoint, connect_timeout, read_timeout)))
-    }
-
-    /// Gets the credential of a server from a command, when it is first needed and when it has expired.
-    pub fn fetch_key_with(&mut self, command: KeyCommand) {
-        if let Backend::Server(server) = &mut self.backend {
-            server.key_command = Some(command);
-        }
+    pub fn server(server: Server) -> Self {
+        Self::new(Backend::Server(server))
     }
 
     /// A client of a command-line program.

@@ -1,7 +1,6 @@
 //! A command-line program as backend: the conversation on its stdin, the reply on its stdout.
 
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,7 +103,6 @@ impl Program {
         let finished =
             process::run_streaming(self.build_job(ask), interrupts, None, &mut |bytes| {
                 text.push(bytes, on_arrival);
-                ControlFlow::Continue(())
             })
             .map_err(|error| program_error(&self.explain_start(&error.to_string())))?;
         let exit = self.exit_code(&finished)?;

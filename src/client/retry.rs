@@ -57,41 +57,26 @@ impl ModelClient {
         let reply = with_retries(&mut Retry::new(patience), interrupts, report, |report| {
             // Lines of reasoning, where they are asked for.
             let mut thoughts = String::new();
-            let result = self.attempt(ask.model, report, |client| {
-                let mut on_arrival = |piece: Arrival<'_>| match piece {
-                    Arrival::Thought(text) => thoughts.push_str(text),
-                    Arrival::Text(_) => {}
-                };
-                if let Some(file) = file {
-                    client.attach_file(ask, file, Some(interrupts))?;
-                }
-                client.request_reply(ask, &mut on_arrival, interrupts)
-            });
+            let mut on_arrival = |piece: Arrival<'_>| match piece {
+                Arrival::Thought(text) => thoughts.push_str(text),
+                Arrival::Text(_) => {}
+            };
+            let attached =
+                file.map_or(Ok(()), |file| self.attach_file(ask, file, Some(interrupts)));
+            let result =
+                attached.and_then(|()| self.request_reply(ask, &mut on_arrival, interrupts));
+            self.notes.drain(..).for_each(|note| report(&format!("note: {note}")));
             if ask.options.shows_reasoning {
                 for line in thoughts.lines().filter(|line| !line.trim().is_empty()) {
                     report(&format!("· {line}"));
                 }
             }
-            result
+            result.map_err(|error| error.map_message(|error| self.explain(error, ask.model)))
         });
         for note in self.remove_uploads(interrupts) {
             report(&format!("note: {note}"));
         }
         reply
-    }
-
-    /// Makes one attempt: reports its notes, and explains its error.
-    pub(super) fn attempt<T>(
-        &mut self,
-        model: &str,
-        report: &mut dyn FnMut(&str),
-        attempt: impl FnOnce(&mut Self) -> Result<T, RequestError>,
-    ) -> Result<T, RequestError> {
-        let result = attempt(self);
-        for note in self.notes.drain(..) {
-            report(&format!("note: {note}"));
-        }
-        result.map_err(|error| error.map_message(|error| self.explain(error, model)))
     }
 }
 

@@ -12,18 +12,19 @@ use sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use sys::interrupt::Interrupts;
 use sys::key_command::KeyCommand;
 
-pub(super) struct Server {
+/// A server of a model, and the connection to it.
+pub struct Server {
     pub(super) endpoint: Endpoint,
     pub(super) client: Box<HttpClient>,
-    pub(super) key_command: Option<KeyCommand>,
+    key_command: Option<KeyCommand>,
     /// The parts of requests that the server refused: they are left out from then on.
     refused: Vec<RefusedPart>,
 }
 
 impl Server {
-    pub(super) fn new(endpoint: Endpoint, connect: Duration, read: Duration) -> Self {
-        let (key_command, refused) = (None, Vec::new());
-        Self { endpoint, client: Box::new(HttpClient::new(connect, read)), key_command, refused }
+    /// `key_command` prints the credential, when it is first needed and when it has expired.
+    pub fn new(endpoint: Endpoint, client: HttpClient, key_command: Option<KeyCommand>) -> Self {
+        Self { endpoint, client: Box::new(client), key_command, refused: Vec::new() }
     }
 
     /// Gets the credential from its command; `again`: the current one was refused. Returns whether there is a new one.

@@ -29,7 +29,7 @@ use sys::root::Root;
 #[command(disable_help_subcommand = true)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Option<ConversationsCommand>,
+    verb: Option<Verb>,
     /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR", global = true)]
     root: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Args {
 
 /// The task.
 #[derive(Debug, Clone, Subcommand)]
-enum ConversationsCommand {
+enum Verb {
     /// List conversations, on a terminal the newest last
     List(ListFilter),
     /// Show prompts, answers, actions and the ends of results
@@ -242,56 +242,38 @@ Exit codes: 0 done, 1 failed, 2 wrong usage";
         out::print_notes(Self::NAME, &catalog.notes);
         let resolve =
             |name: Option<String>| name.map(|name| catalog.resolve_name(Some(&name))).transpose();
-        let list = ConversationsCommand::List(ListFilter::default());
+        let list = Verb::List(ListFilter::default());
+        let run =
+            |name: Option<String>, words: &[&str], model| run_nagent(&root, name, words, model);
         match self.verb.unwrap_or(list) {
-            ConversationsCommand::List(filter) => list::list_conversations(&catalog, &filter),
-            ConversationsCommand::Save { new, of } => {
-                run_nagent(&root, resolve(of.name)?, &["--save-conversation", &new], None)
-            }
-            ConversationsCommand::Load { name, into } => {
-                run_nagent(&root, into, &["--load-conversation", &name], None)
-            }
-            ConversationsCommand::Branch { name, into } => {
-                run_nagent(&root, into, &["--branch-conversation", &name], None)
-            }
-            ConversationsCommand::Clear(of) => {
-                run_nagent(&root, resolve(of.name)?, &["--clear"], None)
-            }
-            ConversationsCommand::Compact { of, model } => {
-                run_nagent(&root, resolve(of.name)?, &["--compact"], Some(model))
-            }
-            ConversationsCommand::Summarize { of, model } => {
-                run_nagent(&root, resolve(of.name)?, &["--summarize"], Some(model))
-            }
-            ConversationsCommand::Edit { prompt, model } => {
+            Verb::List(filter) => list::list_conversations(&catalog, &filter),
+            Verb::Save { new, of } => run(resolve(of.name)?, &["--save-conversation", &new], None),
+            Verb::Load { name, into } => run(into, &["--load-conversation", &name], None),
+            Verb::Branch { name, into } => run(into, &["--branch-conversation", &name], None),
+            Verb::Clear(of) => run(resolve(of.name)?, &["--clear"], None),
+            Verb::Compact { of, model } => run(resolve(of.name)?, &["--compact"], Some(model)),
+            Verb::Summarize { of, model } => run(resolve(of.name)?, &["--summarize"], Some(model)),
+            Verb::Edit { prompt, model } => {
                 let words = ["--edit-conversation", "--", &prompt.join(" ")];
-                run_nagent(&root, None, &words, Some(model))
+                run(None, &words, Some(model))
             }
-            ConversationsCommand::Files => run_nagent(&root, None, &["--list-file-edits"], None),
-            ConversationsCommand::Show { of, turn, last } => {
+            Verb::Files => run(None, &["--list-file-edits"], None),
+            Verb::Show { of, turn, last } => {
                 let most = last.and_then(|last| usize::try_from(last).ok());
                 reading::show_conversation(&catalog, of.name.as_deref(), turn, most)
             }
-            ConversationsCommand::Path(of) => {
+            Verb::Path(of) => {
                 let path = root.conversation(&catalog.resolve_name(of.name.as_deref())?);
                 let path = path.display().to_string();
                 Ok(Report::done(path.clone()).with("path", path))
             }
-            ConversationsCommand::Remove { names } => {
-                changes::remove_conversations(&catalog, &names)
-            }
-            ConversationsCommand::Rewind { of, turn, files } => {
+            Verb::Remove { names } => changes::remove_conversations(&catalog, &names),
+            Verb::Rewind { of, turn, files } => {
                 rewind::rewind_conversation(&catalog, of.name.as_deref(), turn, files)
             }
-            ConversationsCommand::Export(of) => {
-                reading::export_conversation(&catalog, of.name.as_deref())
-            }
-            ConversationsCommand::Usage { since, by } => {
-                usage::report_usage(&catalog, since.as_deref(), by)
-            }
-            ConversationsCommand::Prune { older, dry_run } => {
-                prune::prune(&catalog, older, dry_run)
-            }
+            Verb::Export(of) => reading::export_conversation(&catalog, of.name.as_deref()),
+            Verb::Usage { since, by } => usage::report_usage(&catalog, since.as_deref(), by),
+            Verb::Prune { older, dry_run } => prune::prune(&catalog, older, dry_run),
         }
     }
 }

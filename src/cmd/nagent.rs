@@ -192,28 +192,21 @@ impl Args {
             let needs_no_prompt = is_query && !self.which.edit_conversation;
             report = report.then_try(|| run::run_call(&mut call, needs_no_prompt, NO_PROMPT));
         }
-        if self.summarize {
-            report = report.then_try(|| summarize_conversation(&call));
-        }
-        if self.list_conversations {
+        let saved = || {
             let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
-            let filter = ListFilter { saved: true, ..ListFilter::default() };
-            report = report.then_try(|| list_conversations(&catalog, &filter));
-        }
-        if self.list_file_edits {
-            report = report.then_try(|| lists::list_file_edits(&call));
-        }
-        if self.list_models {
-            report = report.then_try(|| lists::list_models(&call));
-        }
-        if self.skills {
-            report = report.then_try(|| list_skills(&call));
-        }
-        if self.status {
-            // An earlier failure still decides the exit code.
-            report = report.then_try(|| Ok::<_, Problem>(status::report_status(&call)));
-        }
-        Ok(report)
+            list_conversations(&catalog, &ListFilter { saved: true, ..ListFilter::default() })
+        };
+        let queries: [(bool, &dyn Fn() -> Result<Report, Problem>); 6] = [
+            (self.summarize, &|| summarize_conversation(&call)),
+            (self.list_conversations, &saved),
+            (self.list_file_edits, &|| lists::list_file_edits(&call)),
+            (self.list_models, &|| lists::list_models(&call)),
+            (self.skills, &|| list_skills(&call)),
+            (self.status, &|| Ok(status::report_status(&call))),
+        ];
+        // An earlier failure still decides the exit code.
+        let asked = queries.iter().filter(|(is_asked, _)| *is_asked);
+        Ok(asked.fold(report, |report, (_, query)| report.then_try(query)))
     }
 
     /// Whether something is to be done to a conversation.

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -211,21 +210,10 @@ impl Children {
                 self.slots.pop_front();
                 return Ok(Event::Acted(acted));
             }
-            let Self { jobs, slots, .. } = self;
-            let mut on_stdout = |id: JobId, bytes: &[u8]| {
-                if let Some(slot) = slots.iter_mut().find(|slot| slot.job == Some(id)) {
-                    let Slot { action, name, lines, .. } = slot;
-                    // People know a file by its path, and a child by the name that it was given.
-                    let name = match action {
-                        Action::Conversation { file: Some(name), .. }
-                        | Action::Conversation { name: Some(name), .. } => name,
-                        _ => name,
-                    };
-                    lines.push(bytes, &mut |line| on_progress(ProgressEvent::Child { name, line }));
-                }
-                ControlFlow::Continue(())
+            let mut on_line = |name: &str, line: &str| {
+                on_progress(ProgressEvent::Child { name, line });
             };
-            if let Some(finished) = jobs.next_streaming(interrupts, &mut on_stdout) {
+            if let Some(finished) = self.next_finished(context, &mut on_line) {
                 let id = finished.id;
                 self.record_end(finished, context)?;
                 // A child that reports its events has already reported this.
@@ -249,7 +237,7 @@ impl Children {
 
     /// Ends the group because of a signal, with results for all that have none yet.
     pub(super) fn stop_group(&mut self, signal: Signal, context: &RunContext<'_>) -> Result<Event> {
-        while let Some(finished) = self.next_finished(context) {
+        while let Some(finished) = self.next_finished(context, &mut |_, _| ()) {
             self.record_end(finished, context)?;
         }
         let slots = std::mem::take(&mut self.slots);
@@ -261,13 +249,23 @@ impl Children {
         Ok(Event::Interrupted { signal, results: results.collect() })
     }
 
-    fn next_finished(&mut self, context: &RunContext<'_>) -> Option<Finished> {
+    /// Waits for the next child to end; `on_line` gets the name and each line of those that print some meanwhile.
+    fn next_finished(
+        &mut self,
+        context: &RunContext<'_>,
+        on_line: &mut dyn FnMut(&str, &str),
+    ) -> Option<Finished> {
         let Self { jobs, slots, .. } = self;
         jobs.next_streaming(context.interrupts, &mut |id, bytes| {
-            if let Some(slot) = slots.iter_mut().find(|slot| slot.job == Some(id)) {
-                slot.lines.push(bytes, &mut |_| ());
-            }
-            ControlFlow::Continue(())
+            let Some(slot) = slots.iter_mut().find(|slot| slot.job == Some(id)) else { return };
+            let Slot { action, name, lines, .. } = slot;
+            // People know a file by its path, and a child by the name that it was given.
+            let name = match action {
+                Action::Conversation { file: Some(name), .. }
+                | Action::Conversation { name: Some(name), .. } => name,
+                _ => name,
+            };
+            lines.push(bytes, &mut |line| on_line(name, line));
         })
     }
 

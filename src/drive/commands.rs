@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -217,7 +216,6 @@ impl Commands {
                         [] => on_output(&output.look()),
                         bytes => output.append(bytes),
                     }
-                    ControlFlow::Continue(())
                 });
             (finished, output)
         };
@@ -331,13 +329,13 @@ fn describe_result(
     let mut block = truncate::with_output(block, &output);
     let is_empty = block.body.as_deref().is_none_or(str::is_empty);
     let is_silent = is_empty && code == Some(1) && block.get("check").is_none();
-    block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
-    let left = describe_left(finished.left);
-    let ended = matches!(finished.outcome, JobOutcome::Ended { .. } | JobOutcome::Killed { .. });
-    block = with_notes(block, left.filter(|_| ended));
-    let left =
+    let silent = is_silent.then_some(NO_OUTPUT);
+    let left = describe_left(finished.left).filter(|_| code.is_some());
+    let lost =
         "some processes of this command may still be running: they did not end within a second";
-    block = with_notes(block, why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())));
+    let lost = (!finished.all_gone).then_some(lost);
+    let notes = silent.map(str::to_owned).into_iter().chain(left).chain(why);
+    block = with_notes(block, notes.chain(lost.map(str::to_owned)));
     let signal = match finished.outcome {
         JobOutcome::Interrupted(signal) => Some(signal),
         _ => None,

@@ -129,19 +129,12 @@ fn load_copy(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem
 
 /// Reports the path of a conversation, and that of the archive with its old text.
 pub(crate) fn report_paths(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
-    let mut text = String::new();
-    let mut json = serde_json::Map::new();
-    for (key, label, value) in [
-        ("archived_path", "archived", archived),
-        ("loaded_path", "loaded", loaded),
-        ("conversation_path", "conversation", Some(path)),
-    ] {
-        if let Some(value) = value {
-            text.push_str(&format!("{label}:{}\n", value.display()));
-            json.insert(key.to_owned(), value.display().to_string().into());
-        }
-    }
-    Report { json, ..Report::done(text) }
+    let paths = [("archived", archived), ("loaded", loaded), ("conversation", Some(path))];
+    let given = paths.into_iter().filter_map(|(label, path)| Some((label, path?.display())));
+    given.fold(Report::done(""), |report, (label, path)| {
+        let text = format!("{}{label}:{path}\n", report.text);
+        Report { text, ..report }.with(&format!("{label}_path"), path.to_string())
+    })
 }
 
 /// Saves a copy of the conversation under a name. An older copy of that name is archived.

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use super::call::Call;
 use crate::ops::files::file_conversation::is_working_copy;
+use crate::ops::setup::settings::Settings;
 use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use history::git;
-use sandbox::SandboxRequest;
 use sandbox::automatic_files::ChangedFiles;
 use sandbox::enforce::{Sandbox, SandboxFolders, check_target, default_mode};
+use sandbox::{SandboxMode, SandboxRequest};
 use sys::names::name_some;
 
 /// Maximum number of changed files that are named at the end of a run.
@@ -24,23 +25,13 @@ pub(crate) fn prepare(
     target: Option<&Path>,
 ) -> Result<(Option<Sandbox>, Option<String>), Problem> {
     let (folder, settings) = (call.env.current_folder()?, &call.settings);
-    let places = SandboxFolders {
-        folder: &folder,
-        toplevel,
-        root: call.root().path(),
-        env: &call.env,
-        config: Some(&settings.config_path),
-    };
+    let (root, config) = (call.root().path(), Some(&*settings.config_path));
+    let places = SandboxFolders { folder: &folder, toplevel, root, env: &call.env, config };
     let (mode, why) = match settings.config.sandbox {
         Some(mode) => (mode, None),
         None => default_mode(places)?,
     };
-    let request = SandboxRequest {
-        mode,
-        no_network: settings.config.no_network,
-        write: settings.write.clone(),
-        only_landlock: false,
-    };
+    let request = sandbox_request(settings, mode);
     // A user may name any file; a model only one that its commands may write.
     let by_model = call.delegated && !target.is_some_and(|target| is_working_copy(call, target));
     if let Some(target) = target.filter(|_| by_model) {
@@ -57,6 +48,12 @@ pub(crate) fn prepare(
         format!("{why}, so commands write only where --write DIR lets them, and in a scratch folder (sandbox read-only)")
     });
     Ok((sandbox, note))
+}
+
+/// The sandbox that settings ask for.
+pub(crate) fn sandbox_request(settings: &Settings, mode: SandboxMode) -> SandboxRequest {
+    let (no_network, write) = (settings.config.no_network, settings.write.clone());
+    SandboxRequest { mode, no_network, write, ..SandboxRequest::default() }
 }
 
 /// Names the setting that asks for the sandbox, unless it is a flag: the user may have forgotten it.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::{READ_TIMEOUT, Settings};
-use crate::client::{ModelClient, Program, RequestError};
+use crate::client::{ModelClient, Program, RequestError, Server};
 use crate::config;
 use crate::drive::ShellRules;
 use conversation::model::RequestMessage;
@@ -16,6 +16,7 @@ use models::provider::{Provider, ollama_address};
 use models::server::GrammarForm;
 use models::{ChatRequest, catalog};
 use sys::env::{self, Env};
+use sys::http::HttpClient;
 use sys::interrupt::Interrupts;
 use sys::key_command::KeyCommand;
 use sys::root::check_name;
@@ -190,17 +191,15 @@ impl Settings {
         endpoint.has_token = has_token || self.config.key_command.is_some();
         endpoint.headers = self.headers(env, endpoint.official)?;
         endpoint.body.clone_from(&self.config.body);
-        if self.config.key_command.is_some() {
-            endpoint.key = None;
-        }
+        let key_command = self.config.key_command.clone().map(|words| {
+            let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
+            KeyCommand { words, env: env.clone(), folder }
+        });
+        endpoint.key = endpoint.key.filter(|_| key_command.is_none());
         let connect = Duration::from_secs_f64(self.config.connect_timeout);
         let read = Duration::from_secs_f64(read(READ_TIMEOUT));
-        let mut client = ModelClient::server(endpoint, connect, read);
-        if let Some(words) = self.config.key_command.clone() {
-            let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
-            client.fetch_key_with(KeyCommand { words, env: env.clone(), folder });
-        }
-        Ok(client)
+        let client = HttpClient::new(connect, read);
+        Ok(ModelClient::server(Server::new(endpoint, client, key_command)))
     }
 
     /// The form in which the server takes a grammar; for OpenAI's Responses a custom tool.
@@ -239,8 +238,8 @@ impl Settings {
                 None => value,
             };
             if let Some(wrong) = config::check_header(name, value) {
-                let from = self.source_of("headers");
-                let from = if from == "flag" { "--header" } else { from };
+                let flag = self.source_of(&format!("header {name}"));
+                let from = if flag == "--header" { flag } else { self.source_of("headers") };
                 return Err(Problem::usage(format!("the header {name} (from {from}) {wrong}")));
             }
             headers.push((name.clone(), value.to_owned()));

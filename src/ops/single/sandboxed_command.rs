@@ -71,16 +71,9 @@ pub fn run_sandboxed(args: &CommandArgs) -> Result<Report, Problem> {
     let root = find_root(args.root.as_deref(), &env)?.0.folder;
     let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
-    let places = SandboxFolders {
-        folder: &folder,
-        toplevel: toplevel.as_deref(),
-        root: &root,
-        env: &env,
-        config: config.as_deref(),
-    };
-    let sandbox = Sandbox::prepare(&request, places)
-        .map_err(|error| Problem::failed(format!("{error:#}")))?;
-    let Some(sandbox) = sandbox else {
+    let (toplevel, config) = (toplevel.as_deref(), config.as_deref());
+    let places = SandboxFolders { folder: &folder, toplevel, root: &root, env: &env, config };
+    let Some(sandbox) = Sandbox::prepare(&request, places)? else {
         return Err(Problem::usage("--sandbox off restricts nothing; run the command directly"));
     };
     run_command(args, &env, &sandbox, &folder)
@@ -113,8 +106,7 @@ fn run_command(
     };
     let run = |job| process::run(job, &interrupts);
     let outcome = |ran: &Result<Finished, StartError>| Some(ran.as_ref().ok()?.outcome);
-    let (mut run, has_run, finished) =
-        sandbox.run(job, run, outcome).map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let (mut run, has_run, finished) = sandbox.run(job, run, outcome)?;
     let finished = finished.map_err(|error| Problem::failed(error.to_string()))?;
     for note in run.tidy().into_iter().chain(describe_changed(&sandbox.find_changed())) {
         out::print_line(&format!("nagent-sandbox: {note}"));

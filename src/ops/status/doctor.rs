@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::client::RequestError;
+use crate::ops::run::sandbox::sandbox_request;
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::connection::no_provider;
 use crate::ops::setup::flags::ModelArgs;
@@ -14,9 +15,9 @@ use conversation::format::harmless::quote_name;
 use conversation::problem::Problem;
 use history::git;
 use models::provider::Provider;
+use sandbox::SandboxMode;
 use sandbox::enforce::{Sandbox, SandboxFolders, default_mode};
 use sandbox::gaps::Mechanism;
-use sandbox::{SandboxMode, SandboxRequest};
 use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::{fs, tools};
@@ -184,21 +185,12 @@ fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
     let Ok(folder) = env.current_folder() else { return };
     let toplevel = git::find_toplevel(&folder);
     let is_off = settings.config.sandbox == Some(SandboxMode::Off);
-    let places = SandboxFolders {
-        folder: &folder,
-        toplevel: toplevel.as_deref(),
-        root: settings.root.path(),
-        env,
-        config: Some(&settings.config_path),
-    };
+    let (toplevel, config) = (toplevel.as_deref(), Some(&*settings.config_path));
+    let places =
+        SandboxFolders { folder: &folder, toplevel, root: settings.root.path(), env, config };
     let default = || default_mode(places).map_or(SandboxMode::Workspace, |(mode, _)| mode);
     let mode = settings.config.sandbox.filter(|_| !is_off).unwrap_or_else(default);
-    let request = SandboxRequest {
-        mode,
-        no_network: settings.config.no_network,
-        write: settings.write.clone(),
-        only_landlock: false,
-    };
+    let request = sandbox_request(settings, mode);
     let what = format!("{}{}", if is_off { "off; --sandbox " } else { "" }, mode.name());
     let name = |sandbox: Sandbox| sandbox.mechanism().map(Mechanism::name);
     let kind =

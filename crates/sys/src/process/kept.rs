@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -79,7 +78,7 @@ impl KeptJob {
     /// Waits up to this time for its end. Only the first call after the end returns the result.
     pub fn ended_within(&mut self, time: Duration) -> Option<Finished> {
         let running = self.running.take_if(|running| running.has_ended_within(time))?;
-        let finished = running.finish(&mut [], &mut |_, _| ControlFlow::Continue(()));
+        let finished = running.finish(&mut [], &mut |_, _| ());
         // A process that cannot be killed may hold the pipe open.
         if let Some(writer) = self.writer.take().filter(|_| finished.all_gone) {
             let _ = writer.join();

@@ -15,7 +15,6 @@ pub mod restriction;
 mod running;
 mod supervisor;
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -40,16 +39,6 @@ pub struct Jobs {
     look: Option<(Instant, JobId)>,
 }
 
-/// The owner of a descriptor in the poll set.
-#[derive(Clone, Copy)]
-enum PollSource {
-    Interrupt,
-    Supervisor(usize),
-    Stdin(usize),
-    Stdout(usize),
-    Stderr(usize),
-}
-
 impl Jobs {
     /// Returns the number of running jobs.
     pub fn running(&self) -> usize {
@@ -67,15 +56,15 @@ impl Jobs {
     /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned
     /// one by one.
     pub fn next_finished(&mut self, interrupts: &Interrupts) -> Option<Finished> {
-        self.next_streaming(interrupts, &mut |_, _| ControlFlow::Continue(()))
+        self.next_streaming(interrupts, &mut |_, _| ())
     }
 
     /// Waits for the next job to end, like [`Jobs::next_finished`], and passes each piece of stdout to `on_stdout` as
-    /// soon as it is read. `Break` ends that job.
+    /// soon as it is read.
     pub fn next_streaming(
         &mut self,
         interrupts: &Interrupts,
-        on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
+        on_stdout: &mut dyn FnMut(JobId, &[u8]),
     ) -> Option<Finished> {
         self.chunk.resize(CHUNK, 0);
         loop {
@@ -88,31 +77,24 @@ impl Jobs {
                 running.check_limits(now, pending);
             }
             if let Some((_, id)) = self.look.take_if(|(at, _)| *at <= now) {
-                let _ = on_stdout(id, &[]);
+                on_stdout(id, &[]);
             }
+            self.wait(interrupts, pending.is_none());
             let mut ended = None;
-            for source in self.poll_sources(interrupts, pending.is_none()) {
-                match source {
-                    PollSource::Interrupt => {}
-                    PollSource::Supervisor(at) => {
-                        ended = ended.or_else(|| self.running[at].has_ended().then_some(at));
-                    }
-                    PollSource::Stdin(at) => self.running[at].feed_stdin(),
-                    PollSource::Stdout(at) => {
-                        let running = &mut self.running[at];
-                        if let Some(bytes) = running.stdout.read_chunk(&mut self.chunk) {
-                            let at = self.pause.and_then(|pause| now.checked_add(pause));
-                            self.look = self.look.or(at.map(|at| (at, running.id)));
-                            let flow = on_stdout(running.id, &self.chunk[..bytes]);
-                            running.check_output(flow);
-                        }
-                    }
-                    PollSource::Stderr(at) => {
-                        let running = &mut self.running[at];
-                        if running.stderr.read_chunk(&mut self.chunk).is_some() {
-                            running.check_output(ControlFlow::Continue(()));
-                        }
-                    }
+            for (at, running) in self.running.iter_mut().enumerate() {
+                // None of these waits.
+                running.feed_stdin();
+                if let Some(bytes) = running.stdout.read_chunk(&mut self.chunk) {
+                    let next = self.pause.and_then(|pause| now.checked_add(pause));
+                    self.look = self.look.or(next.map(|next| (next, running.id)));
+                    on_stdout(running.id, &self.chunk[..bytes]);
+                    running.check_output();
+                }
+                if running.stderr.read_chunk(&mut self.chunk).is_some() {
+                    running.check_output();
+                }
+                if ended.is_none() && running.has_ended() {
+                    ended = Some(at);
                 }
             }
             if let Some(at) = ended {
@@ -122,35 +104,19 @@ impl Jobs {
         }
     }
 
-    /// Waits until something can be done or a time limit is reached, and returns the sources that are ready.
-    fn poll_sources(&self, interrupts: &Interrupts, watch_interrupts: bool) -> Vec<PollSource> {
-        let mut sources = Vec::new();
+    /// Waits until something can be done or a time limit is reached.
+    fn wait(&self, interrupts: &Interrupts, watches_signals: bool) {
+        let mut until = self.look.map(|(at, _)| at);
         let mut fds = Vec::new();
-        let mut next_limit = self.look.map(|(at, _)| at);
-        if watch_interrupts {
-            sources.push(PollSource::Interrupt);
-            fds.push(PollFd::new(interrupts, PollFlags::IN));
-        }
-        for (at, running) in self.running.iter().enumerate() {
-            if let Some(feed) = &running.stdin {
-                sources.push(PollSource::Stdin(at));
-                fds.push(PollFd::new(&feed.pipe, PollFlags::OUT));
-            }
-            if let Some(pipe) = &running.stdout.pipe {
-                sources.push(PollSource::Stdout(at));
-                fds.push(PollFd::new(pipe, PollFlags::IN));
-            }
-            if let Some(pipe) = &running.stderr.pipe {
-                sources.push(PollSource::Stderr(at));
-                fds.push(PollFd::new(pipe, PollFlags::IN));
-            }
-            sources.push(PollSource::Supervisor(at));
+        fds.extend(watches_signals.then(|| PollFd::new(interrupts, PollFlags::IN)));
+        for running in &self.running {
+            fds.extend(running.stdin.iter().map(|feed| PollFd::new(&feed.pipe, PollFlags::OUT)));
+            let pipes = [&running.stdout.pipe, &running.stderr.pipe].into_iter().flatten();
+            fds.extend(pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
             fds.push(PollFd::new(&running.supervisor.socket, PollFlags::IN));
-            next_limit = [next_limit, running.next_limit()].into_iter().flatten().min();
+            until = [until, running.next_limit()].into_iter().flatten().min();
         }
-        ready::wait(&mut fds, next_limit);
-        let ready = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
-        ready.map(|(source, _)| source).collect()
+        ready::wait(&mut fds, until);
     }
 }
 
@@ -170,16 +136,16 @@ impl Drop for Jobs {
 
 /// Runs one job to its end.
 pub fn run(job: Job, interrupts: &Interrupts) -> Result<Finished, StartError> {
-    run_streaming(job, interrupts, None, &mut |_| ControlFlow::Continue(()))
+    run_streaming(job, interrupts, None, &mut |_| ())
 }
 
-/// Runs one job to its end, and passes on each piece of stdout as soon as it is read; `Break` ends the job. `pause` after
+/// Runs one job to its end, and passes on each piece of stdout as soon as it is read. `pause` after
 /// output, and not earlier again, `on_stdout` gets an empty piece.
 pub fn run_streaming(
     job: Job,
     interrupts: &Interrupts,
     pause: Option<Duration>,
-    on_stdout: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    on_stdout: &mut dyn FnMut(&[u8]),
 ) -> Result<Finished, StartError> {
     let mut jobs = Jobs::default();
     jobs.pause = pause;

@@ -3,7 +3,6 @@
 use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
@@ -232,15 +231,11 @@ impl RunningJob {
         }
     }
 
-    /// Ends a job that wrote too much, or whose reader wants no more.
-    pub(super) fn check_output(&mut self, flow: ControlFlow<()>) {
-        if self.ending.is_some() {
-            return;
-        }
-        if self.stdout.bytes.saturating_add(self.stderr.bytes) > self.limit {
+    /// Ends a job that wrote too much.
+    pub(super) fn check_output(&mut self) {
+        let bytes = self.stdout.bytes.saturating_add(self.stderr.bytes);
+        if self.ending.is_none() && bytes > self.limit {
             self.kill_job(JobOutcome::TooMuch, Instant::now());
-        } else if flow.is_break() {
-            self.terminate(JobOutcome::Stopped, Instant::now());
         }
     }
 
@@ -265,16 +260,15 @@ impl RunningJob {
     pub(super) fn finish(
         mut self,
         chunk: &mut [u8],
-        on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
+        on_stdout: &mut dyn FnMut(JobId, &[u8]),
     ) -> Finished {
         let took = self.started.elapsed();
         // All writers are gone: the pipes end, or are empty.
         let end = self.stdout.bytes.saturating_add(LEFTOVER);
-        let mut wants_more = true;
         while self.stdout.bytes < end
             && let Some(bytes) = self.stdout.read_chunk(chunk)
         {
-            wants_more = wants_more && on_stdout(self.id, &chunk[..bytes]).is_continue();
+            on_stdout(self.id, &chunk[..bytes]);
         }
         let end = self.stderr.bytes.saturating_add(LEFTOVER);
         while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
@@ -304,7 +298,7 @@ impl RunningJob {
 }
 
 impl Stream {
-    /// Reads once into `chunk`, and keeps the first bytes or the last. `None` when there is nothing now, or the stream
+    /// Reads once into `chunk`, and keeps the first bytes. `None` when there is nothing now, or the stream
     /// has ended.
     pub(super) fn read_chunk(&mut self, chunk: &mut [u8]) -> Option<usize> {
         loop {

@@ -106,19 +106,12 @@ fn stdout_is_handed_on_as_it_comes() {
         None,
         &mut |piece| {
             pieces.push((piece.to_vec(), watch.elapsed()));
-            ControlFlow::Continue(())
         },
     );
     let expect: Vec<&[u8]> = vec![b"one\n", b"two\n"];
     assert_eq!(pieces.iter().map(|(piece, _)| &piece[..]).collect::<Vec<_>>(), expect);
     assert!(pieces[1].1.saturating_sub(pieces[0].1) > Duration::from_millis(200));
     assert_eq!(text(&finished.unwrap().stdout), "one\ntwo\n");
-
-    let stopped = run_streaming(job("echo one; sleep 60"), &Interrupts::none(), None, &mut |_| {
-        ControlFlow::Break(())
-    });
-    assert_eq!(stopped.unwrap().outcome, JobOutcome::Stopped);
-    assert!(watch.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -301,7 +294,6 @@ fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
     let finished = run_streaming(yes, &Interrupts::none(), None, &mut |chunk| {
         bytes += chunk.len();
         most = most.max(memory());
-        ControlFlow::Continue(())
     })
     .unwrap();
     assert_eq!((finished.outcome, finished.stdout.len()), (JobOutcome::TooMuch, 8192));
