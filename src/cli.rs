@@ -25,10 +25,8 @@ pub trait Tool: Parser {
     /// The text of `-h`, where a screen cannot hold all flags.
     const SHORT_HELP: Option<&'static str> = None;
 
-    /// Rewrites the command line before it is parsed.
-    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        words
-    }
+    /// Whether the words from the first one that is neither a flag nor its value are for a script or a command.
+    const LEAVES_WORDS: bool = false;
 
     /// Changes the command line that derives from the flags.
     fn adapt(command: Command) -> Command {
@@ -88,7 +86,8 @@ pub fn command<T: Tool>() -> Command {
 pub fn main<T: Tool>() -> ExitCode {
     // A shell that completes a command line sets the variable; the rest is then between it and clap.
     CompleteEnv::with_factory(command::<T>).var("NAGENT_COMPLETE").completer(T::NAME).complete();
-    let words = T::prepare(std::env::args_os().collect());
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = if T::LEAVES_WORDS { leave_words::<T>(words) } else { words };
     let form = match () {
         () if T::HAS_EVENTS && is_asked(&words, "--lines") => Form::Lines,
         () if is_asked(&words, "--json") => Form::Json,
@@ -103,7 +102,8 @@ pub fn main<T: Tool>() -> ExitCode {
         let matches = command::<T>().try_get_matches_from(&words);
         let parsed = matches.and_then(|matches| {
             let folder = matches.get_one::<PathBuf>("run-in").cloned();
-            let prompts = PROMPTS.iter().filter_map(|id| matches.try_get_raw(id).ok().flatten());
+            let of_verb = matches.subcommand().map_or(&matches, |(_, of_verb)| of_verb);
+            let prompts = PROMPTS.iter().filter_map(|id| of_verb.try_get_raw(id).ok().flatten());
             sys::env::wipe_arguments(&prompts.flatten().collect::<Vec<_>>());
             T::from_arg_matches(&matches).map(|args| (args, folder))
         });
@@ -153,14 +153,16 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
     format!("path: {}\n{}\n", path.display(), T::DESCRIPTION.trim())
 }
 
-/// Puts `--` before the first word that is neither a flag nor its value: the rest is for a script.
-pub fn leave_words_to_script(words: Vec<OsString>, command: &Command) -> Vec<OsString> {
-    let takes_value = |word: &str| {
-        let mut flags = command.get_arguments().filter(|arg| arg.get_action().takes_values());
-        flags.any(|arg| {
-            let is_long = arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
-            is_long || arg.get_short().is_some_and(|short| word == format!("-{short}"))
-        })
+/// Puts `--` before the first word that is neither a flag nor its value.
+fn leave_words<T: Tool>(words: Vec<OsString>) -> Vec<OsString> {
+    let command = command::<T>();
+    let valued = || command.get_arguments().filter(|arg| arg.get_action().takes_values());
+    let takes_value = |word: &str| match word.strip_prefix("--") {
+        Some(long) => valued().any(|arg| arg.get_long() == Some(long)),
+        // Of several letters, the first with a value has what follows it.
+        None => word
+            .find(|letter| valued().any(|arg| arg.get_short() == Some(letter)))
+            .is_some_and(|at| at + 1 == word.len()),
     };
     let mut at = 1;
     while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {

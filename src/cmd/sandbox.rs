@@ -8,6 +8,7 @@ use conversation::problem::Problem;
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-sandbox";
+    const LEAVES_WORDS: bool = true;
     const DESCRIPTION: &'static str = "Runs a command that can write in the working tree and in temp folders and nowhere else. Call it as `nagent-sandbox --no-network -- COMMAND ARG…` for code that you do not trust; --sandbox read-only lets it write only in $TMPDIR, --write DIR also in that folder. Its output and exit code are the command's; 1 with a message on stderr: the sandbox cannot be built, and nothing ran.";
     const AFTER_HELP: &'static str = "\
 Examples:

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use clap_complete::engine::ArgValueCompleter;
 
-use crate::cli::{Tool, leave_words_to_script};
+use crate::cli::Tool;
 use crate::ops::scripts::think::{ThinkRequest, run_thought};
 use crate::ops::setup::completion;
 use crate::out::Report;
@@ -28,6 +28,7 @@ pub struct Args {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-think";
+    const LEAVES_WORDS: bool = true;
     const DESCRIPTION: &'static str = "Runs a script in plain language: a text file that says what is to be done. Call it as \
         nagent-think SCRIPT ARG…; stdin is passed on. The first run asks a model, later ones run the memory.js that it left. \
         Stdout has the result; --json prints exit_code, mode, stdout, error and token counts.";
@@ -39,11 +40,6 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider
 failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
-
-    /// Leaves the words after the script to the script.
-    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
-        leave_words_to_script(words, &Self::command())
-    }
 
     fn run(self) -> Result<Report, Problem> {
         let mut words = self.words.into_iter();

@@ -29,7 +29,12 @@ impl Runner<'_> {
     /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did. A failure advises
     /// no tags that the model does not have.
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
-        let (mut block, signal) = self.perform_action(action)?;
+        let (block, signal) = self.perform_action(action)?;
+        let mut block = self.context.redactor.redact_block(block);
+        // Credentials are masked first: numbers would break up the shape of one of several lines.
+        if matches!(action, Action::Read { numbers: true, .. }) {
+            block = with_line_numbers(block);
+        }
         if block.get("status") == Some("error")
             && self.context.tags != TagSet::ALL
             && matches!(action.access(), Access::Read | Access::Write)
@@ -45,12 +50,10 @@ impl Runner<'_> {
         let block = with_target(Block::new(action.result_block()), action);
         if let Action::Wrong { why, .. } = action {
             // The first line is for people, too: the form of a tag is not.
-            let block = error(block, why.replacen(": write ", "\nWrite ", 1));
-            return Ok((self.context.redactor.redact_block(block), None));
+            return Ok((error(block, why.replacen(": write ", "\nWrite ", 1)), None));
         }
         if let Some(why) = check_for_masks(action, &self.context) {
-            let block = error(block, why);
-            return Ok((self.context.redactor.redact_block(block), None));
+            return Ok((error(block, why), None));
         }
         let from = match read_path(action) {
             None => PathBuf::new(),
@@ -72,7 +75,7 @@ impl Runner<'_> {
                         all.run(block, &command, context, on_output)
                     })
                 };
-                return Ok((self.context.redactor.redact_block(block), signal));
+                return Ok((block, signal));
             }
             Action::Next { prompt } => block.body(prompt),
             Action::Read { offset, limit, .. } => self.read_lines(block, &from, *offset, *limit)?,
@@ -88,11 +91,7 @@ impl Runner<'_> {
                 error(block, "a conversation cannot be run as a plain action")
             }
         };
-        let signal = self.context.interrupts.pending();
-        let block = self.context.redactor.redact_block(block);
-        // Credentials are masked first: numbers would break up the shape of one of several lines.
-        let has_numbers = matches!(action, Action::Read { numbers: true, .. });
-        Ok((if has_numbers { with_line_numbers(block) } else { block }, signal))
+        Ok((block, self.context.interrupts.pending()))
     }
 
     /// The result of a change. Whoever makes a [`ChangeResult`] has recorded what undo and later changes need.

@@ -60,7 +60,7 @@ pub fn parse_servers(
 
 /// The file with a server added or replaced, or without it.
 pub fn set_server(text: &str, name: &str, definition: Option<Value>) -> Result<String, String> {
-    let mut file = parse_file(if text.trim().is_empty() { "{}" } else { text })?;
+    let mut file = parse_file(text)?;
     let servers = named_servers(&mut file)?;
     match definition {
         Some(definition) => servers.insert(name.to_owned(), definition),
@@ -70,7 +70,8 @@ pub fn set_server(text: &str, name: &str, definition: Option<Value>) -> Result<S
 }
 
 fn parse_file(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text.trim_start_matches('\u{feff}'))
+    let text = text.trim_start_matches('\u{feff}').trim();
+    serde_json::from_str(if text.is_empty() { "{}" } else { text })
         .map_err(|error| format!("not a JSON object: {error}"))
 }
 

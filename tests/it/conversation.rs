@@ -422,9 +422,11 @@ fn bytes_that_are_no_utf8_show_as_replacements_and_the_true_ones_are_kept() {
 
 #[test]
 fn the_conversation_of_another_name_is_its_own_file() {
-    let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));
+    let sandbox = Sandbox::new().replies(["one", "two", "three"].map(answer));
     sandbox.run(&["--conversation", "a", "x"]).assert_exit(0);
     sandbox.cmd(&["y"]).env("NAGENT_CONVERSATION", "b").run().assert_exit(0);
+    let run = sandbox.cmd(&["--pid", "1", "--json", "z"]).env("NAGENT_CONVERSATION", "b").run();
+    assert_ne!(run.assert_exit(0).json()["conversation"], "b");
     for (name, prompt) in [("a", "x"), ("b", "y")] {
         let text =
             std::fs::read_to_string(sandbox.root().join("conversations").join(name)).unwrap();

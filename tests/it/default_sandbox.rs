@@ -1,5 +1,9 @@
 //! The sandbox that commands get where nobody chose one, and the way out of it that the user is asked about.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::conversations::CONVERSATIONS;
 use crate::pty::Pty;
 use crate::sandbox::{Sandbox, answer, shell};
 
@@ -228,7 +232,13 @@ fn a_conversation_is_edited_by_tags() {
     sandbox.run(&["-c", "log", "say it"]).assert_exit(0);
     let root = sandbox.root().canonicalize().unwrap();
     let start = format!("{}/conversations/log-edit-", root.display());
+    let is_shown = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_shown);
     sandbox.llm.choose(move |request| {
+        let all = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut lines =
+            all.filter_map(|it| std::fs::read_to_string(it.path().join("cmdline")).ok());
+        seen.fetch_or(lines.any(|it| it.contains("Say db2 to")), Ordering::Relaxed);
         let text = request.text();
         let path = text.find(&start).map_or("", |at| &text[at..at + start.len() + 32]);
         let edit = "<<<<<<< SEARCH\nhello web3\n=======\nhello db2\n>>>>>>> REPLACE\n";
@@ -238,7 +248,9 @@ fn a_conversation_is_edited_by_tags() {
         let is_done = text.contains("nagent-edit-result");
         if is_done { answer("done") } else { edit }.into()
     });
-    sandbox.run(&["-c", "log", "--edit-conversation", "Say db2"]).assert_exit(0);
+    let edit = sandbox.program(CONVERSATIONS, &["edit", "Say db2 to it"]);
+    edit.env("NAGENT_CONVERSATION", "log").run().assert_exit(0);
+    assert!(!is_shown.load(Ordering::Relaxed), "the prompt is in the list of processes");
     let text = std::fs::read_to_string(sandbox.root().join("conversations/log")).unwrap();
     assert!(text.contains("hello db2") && !text.contains("hello web3"), "{text}");
 }

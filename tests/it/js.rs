@@ -121,6 +121,9 @@ fn files_arguments_and_stdin() {
         .run()
         .assert_exit(0)
         .stdout_is("-x,yb.jsobject");
+    std::fs::create_dir(sandbox.work().join("sub")).unwrap();
+    sandbox.write("sub/b.js", "process.args[0]");
+    sandbox.program(JS, &["-C", "sub", "b.js", "-C"]).run().assert_exit(0).stdout_is("-C");
     sandbox.program(JS, &["-", "z"]).stdin("process.args[0]").run().assert_exit(0).stdout_is("z");
     sandbox
         .program(JS, &["--file", "none.js"])

@@ -172,6 +172,8 @@ fn a_bad_server_is_an_error_that_says_why() {
 #[test]
 fn the_file_is_edited_and_variables_are_replaced() {
     let sandbox = Sandbox::new().env("SECRET", "x-value-of-secret");
+    std::fs::create_dir_all(sandbox.root()).unwrap();
+    std::fs::write(sandbox.root().join("mcp.json"), "").unwrap();
     mcp(&sandbox, &["list"]).assert_exit(0).stdout_has(&["nagent-mcp add NAME -- COMMAND"]);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mcp/server.py");
     let words = ["add", "s", "--", "env", "MINE=${SECRET}", "python3", "-BIS", path];

@@ -60,6 +60,11 @@ fn a_proxy_is_named_when_it_refuses_or_wants_a_login() {
         run.run().assert_exit(3).no_stdout()
     };
     ask("http://127.0.0.1:9").stderr_has(&["the proxy in HTTPS_PROXY refused the connection"]);
+    let words = ["--patience", "0", "--base-url", "https://0.0.0.0:9/v1", "task"];
+    let direct = sandbox.cmd(&words).env("HTTPS_PROXY", "http://127.0.0.1:9");
+    let run = direct.env("NO_PROXY", "a.b, 0.0.0.0").run().assert_exit(3);
+    assert!(!run.stderr.contains("proxy in"), "{}", run.stderr);
+    run.stderr_has(&["0.0.0.0:9 refused the connection"]);
     let through = ["cannot connect to models.example through the proxy in HTTPS_PROXY: SOCKS"];
     ask("socks5h://127.0.0.1:9").stderr_has(&through);
     sandbox.llm.beside(|_| {
@@ -190,6 +195,9 @@ fn headers_and_members_of_the_user_are_sent() {
     }
     let broken = sandbox.cmd(&args).env("GATEWAY_KEY", "a\nb").run().assert_exit(2);
     broken.stderr_has(&["the header x-gateway (from ", "control character"]);
+    let empty = ["--profile", "work", "--header", "x-empty: $EMPTY", "x"];
+    let run = sandbox.cmd(&empty).env("EMPTY", "a\nb").run().assert_exit(2);
+    run.stderr_has(&["the header x-empty (from --header) ", "control character"]);
     let odd = work_at("openai", &json!({"key_env": "MY_LLM"})).env("MY_LLM", "k");
     odd.run(&["--profile", "work", "x"]).assert_exit(2).stderr_has(&["key_env", "_KEY or _TOKEN"]);
 }

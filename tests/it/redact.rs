@@ -42,6 +42,16 @@ fn a_credential_of_the_environment_is_masked_by_whatever_way_it_comes() {
 }
 
 #[test]
+fn a_credential_in_a_path_is_masked_in_its_result() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(format!("<nagent-read path=\"/nowhere/{CANARY}\"/>"));
+    sandbox.llm.push(answer("done"));
+    let run = sandbox.run(&["--lines", "task"]).assert_exit(0);
+    let finish = run.stdout.lines().find(|line| line.contains("\"event\":\"finish\"")).unwrap();
+    assert!(finish.contains("/nowhere/[key") && !finish.contains(CANARY), "{finish}");
+}
+
+#[test]
 fn a_childs_answer_and_a_long_one_hold_no_credential_of_the_environment() {
     let sandbox = Sandbox::new();
     let long = format!("{}{CANARY}", "long ".repeat(5000));

@@ -44,6 +44,14 @@ fn wrong_usage() {
 }
 
 #[test]
+fn the_flags_of_a_command_are_its_own() {
+    let sandbox = Sandbox::outside_temp();
+    let words = ["--no-network", "echo", "--json", "--description", "-C", "--lines", "-h"];
+    let run = sandbox.program(SANDBOX, &words).run().assert_exit(0);
+    run.stdout_is("--json --description -C --lines -h\n");
+}
+
+#[test]
 fn folders_that_cannot_be_made_writable() {
     let sandbox = Sandbox::outside_temp();
     refused(&sandbox, &["--write", "missing"], 1, &["--write missing", "mkdir"]);

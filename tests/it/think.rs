@@ -203,6 +203,7 @@ fn stdin_arguments_and_front_matter() {
     sandbox.write("d.md", "x".repeat((1 << 20) + 1));
     think(&sandbox, &["d.md"]).assert_exit(2).stderr_has(&["at most 1048576 bytes"]);
     think(&sandbox, &["none.md"]).assert_exit(1).stderr_has(&["none.md: no such script"]);
+    think(&sandbox, &["-qm", "m", "none.md"]).assert_exit(1).stderr_has(&["none.md: no such"]);
     think(&sandbox, &[]).assert_exit(2).stderr_has(&["no script given"]);
     think(&sandbox, &["--frsh", "b.md"]).assert_exit(2).stderr_has(&["--fresh"]);
     let wrong = sandbox.program(THINK, &["a.thought"]).env("THINKINGSCRIPT__CACHE", "maybe").run();

@@ -29,7 +29,7 @@ pub const WITHHELD: &str = "NAGENT_WITHHELD";
 /// The variable that identifies this child in a recording (`0.1`).
 pub const LINEAGE: &str = "NAGENT_LINEAGE";
 
-/// The variable with the run under which changes of files are recorded, and its shell's conversation: `RUN/NAME`.
+/// The variable with the run under which changes of files are recorded, and its shell's conversation, as JSON.
 pub const RUN: &str = "NAGENT_RUN";
 
 /// The variable that lists where credentials come from that nagent has set: lines of `NAME=PLACE`.
@@ -234,7 +234,7 @@ impl Env {
     /// The conversation of a shell: the one that `NAGENT_CONVERSATION` names, else its own; of this shell, or of the
     /// one with this process ID.
     pub fn shell_conversation(&self, id: Option<u64>) -> String {
-        if let Some(named) = self.get("NAGENT_CONVERSATION") {
+        if let Some(named) = self.get("NAGENT_CONVERSATION").filter(|_| id.is_none()) {
             return named.to_owned();
         }
         let shell = id.map_or_else(|| self.shell_identity(), |id| identify(id.to_string()));

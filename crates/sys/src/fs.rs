@@ -129,7 +129,7 @@ pub(super) fn open_own_file(
     path: &Path,
     options: &mut OpenOptions,
 ) -> Result<Option<(File, fs::Metadata)>> {
-    let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = match options.read(true).custom_flags(nonblock).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,

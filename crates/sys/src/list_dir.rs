@@ -88,9 +88,14 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
     let root = check_folder(search.root, asked)?;
     let failed = |source: io::Error| FileError::from_io("look at", asked, source);
     let mut found = SearchResult::default();
-    let mut all = 0;
+    let (mut all, mut is_empty) = (0, true);
+    let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let hidden = hidden_below(root, &real, search.hidden);
     for entry in fs::read_dir(root).map_err(failed)?.take(FOLDER_LIMIT) {
-        all += u64::from(entry.map_err(failed)?.file_name() != ".git");
+        let entry = entry.map_err(failed)?;
+        let is_own = entry.file_name() != ".git";
+        is_empty &= !is_own;
+        all += u64::from(is_own && !hidden.contains(&entry.path()));
     }
     if all >= FOLDER_LIMIT as u64 {
         let note = format!("there are {FOLDER_LIMIT} entries or more; the rest was not read");
@@ -121,7 +126,7 @@ pub fn list_dir(search: SearchScope<'_>, asked: &Path) -> Result<SearchResult, F
         found.notes.push(format!("{ignored} {note}"));
     }
     found.notes.extend(describe_left_out(&left_out));
-    if all == 0 && !found.stopped {
+    if is_empty && !found.stopped {
         found.notes.push("the folder is empty".to_owned());
     }
     Ok(found)
@@ -329,11 +334,7 @@ fn find_endless_rules(folder: &Path) -> Option<PathBuf> {
 /// second value has the files of rules that were not read.
 fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
-    let mut hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
-    if root == Path::new("/") {
-        hidden.extend(KERNEL.map(PathBuf::from));
-    }
+    let hidden = hidden_below(root, &real, hidden);
     let repository = real.ancestors().find(|above| above.join(".git").exists());
     let above = real.ancestors().take(if repository.is_some() { usize::MAX } else { 1 });
     let endless: Vec<PathBuf> = above.filter_map(find_endless_rules).collect();
@@ -367,6 +368,13 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
             is_fine
         });
     (builder.build(), left_out)
+}
+
+/// The paths in `hidden` below a folder, and the kernel's folders if it is `/`.
+fn hidden_below(root: &Path, real: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let below = hidden.iter().filter_map(|path| path.strip_prefix(real).ok());
+    let kernel: &[&str] = if root == Path::new("/") { &KERNEL } else { &[] };
+    below.map(|path| root.join(path)).chain(kernel.iter().map(PathBuf::from)).collect()
 }
 
 /// The path of an entry, written as the folder was.
@@ -448,6 +456,10 @@ pub(super) mod tests {
             ".gitignore\t13\nb.c\t0\n(2 more ignored by .gitignore; `ls` in <nagent-shell> shows all)\n"
         );
         assert_eq!(listed(&dir, "target").body, "x\t0\n");
+        let hidden = [fs::canonicalize(dir.path()).unwrap().join("b.c")];
+        let scope = SearchScope { root: dir.path(), hidden: &hidden, stop: &|| false };
+        let text = list_dir(scope, Path::new(".")).unwrap().to_text();
+        assert!(text.starts_with(".gitignore\t13\n(2 more ignored"), "{text}");
     }
 
     #[test]

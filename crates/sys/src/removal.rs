@@ -4,9 +4,9 @@
 //! file as used now, and then checks that it still has its name. Here a file is first renamed, and then its time is
 //! checked: whichever comes second notices the other, so no run relies on a file that is then removed.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -123,7 +123,8 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// it is gone.
 pub fn remove_unused(stored: &Stored, cutoff: Duration) -> io::Result<bool> {
     // A split that is in use is locked.
-    let lock = File::open(&stored.path).ok();
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let lock = OpenOptions::new().read(true).custom_flags(nonblock).open(&stored.path).ok();
     let is_free = |file: &File| try_lock(file, LockMode::Exclusive, &stored.path).unwrap_or(false);
     if !lock.as_ref().is_some_and(is_free) {
         return Ok(false);
@@ -178,6 +179,11 @@ mod tests {
         let stored = Stored::read_metadata(&split).unwrap();
         assert!(!remove_unused(&stored, Duration::MAX).unwrap());
         drop(lock);
+        assert!(remove_unused(&stored, Duration::MAX).unwrap() && !split.exists());
+        // Nobody writes to it.
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &split, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let stored = Stored::read_metadata(&split).unwrap();
         assert!(remove_unused(&stored, Duration::MAX).unwrap() && !split.exists());
     }
 }

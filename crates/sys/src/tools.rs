@@ -1,9 +1,10 @@
 //! Finds tools: programs that answer `--description`.
 //!
 //! Candidates are all executables `nagent-*` in the folder of the running one, and all executables in `{root}/bin`. The
-//! toolkit's own are known: [`TOLD`] has what a model is told of them. Each other one is run with `--description`, in parallel, for at most 10 s. The answers are cached by path, size and time of
-//! change, so that a later start runs nothing; a program that was too slow is run again. A program without a
-//! description is not a tool, and the user gets a note with the reason.
+//! toolkit's own are known: [`TOLD`] has what a model is told of them. Each other one is run with `--description`, in
+//! parallel, for a limited time. The answers are cached by path, size and time of change, so that a later start runs
+//! nothing; a program that was too slow is run again. A program without a description is not a tool, and the user gets a
+//! note with the reason.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -44,7 +44,8 @@ fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
         root::check_name(&name).map_err(Problem::usage)?;
         return Ok(name);
     }
-    if let Some(name) = call.env.get("NAGENT_CONVERSATION") {
+    let named = call.env.get("NAGENT_CONVERSATION").filter(|_| call.which.pid.is_none());
+    if let Some(name) = named {
         return check(name, "NAGENT_CONVERSATION");
     }
     if !call.parents.is_empty() {

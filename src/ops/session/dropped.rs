@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use models::sniff::detect_by_mark;
+use percent_encoding::percent_decode_str;
 use regex::Regex;
 use sys::fs;
 use sys::names::expand_home;
@@ -18,7 +19,11 @@ static ESCAPED: LazyLock<Regex> =
 /// The pictures and documents among the words of a line that are whole paths.
 pub(super) fn find_dropped_files(line: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let words = split_words(line);
-    let paths = words.map(|word| expand_home(Path::new(word.trim_start_matches("file://")), home));
+    let path = |word: String| match word.strip_prefix("file://") {
+        Some(address) => percent_decode_str(address).decode_utf8_lossy().into_owned(),
+        None => word,
+    };
+    let paths = words.map(|word| expand_home(Path::new(&path(word)), home));
     let is_shown = |path: &PathBuf| {
         path.is_absolute()
             && fs::read_start(path, 16).is_some_and(|head| detect_by_mark(&head).is_some())
@@ -46,5 +51,14 @@ mod tests {
         check("'/a b/c.png' what's it?", &["/a b/c.png", "what's", "it?"]);
         check("see /a\\ b/c.png", &["see", "/a b/c.png"]);
         check("\"/a b.png\" \"/c\"", &["/a b.png", "/c"]);
+    }
+
+    #[test]
+    fn an_address_is_decoded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("My Pic.png");
+        std::fs::write(&path, b"\x89PNG\r\n\x1a\n").unwrap();
+        let line = format!("file://{} what is it?", path.display()).replace("My Pic", "My%20Pic");
+        assert_eq!(find_dropped_files(&line, None), [path]);
     }
 }

@@ -329,6 +329,7 @@ fn take_flags(run: &RunArgs, values: &mut Map<String, Value>, sources: &mut Sour
         values.insert(key, value);
     }
     for (name, value) in &run.model.header {
+        sources.insert(format!("header {name}"), "--header".to_owned());
         values.entry("headers").or_insert_with(|| json!({}))[name] = value.as_str().into();
     }
 }

@@ -13,6 +13,9 @@ const WRAPPERS: [&str; 13] = [
     "exec", "setsid", "busybox",
 ];
 
+/// Maximum number of words between a wrapper and the command that it runs.
+const WRAPPER_WORDS: usize = 8;
+
 /// Words of which every command that is stopped has one, but for the fork bomb. Most commands have none, and are not parsed.
 const WORDS: [&str; 7] = ["rm", "dd", "mkfs", "shutdown", "reboot", "halt", "poweroff"];
 
@@ -42,12 +45,22 @@ fn find_within(commands: &str, depth: usize) -> Option<String> {
 }
 
 fn check_command(words: &[String], depth: usize) -> Option<String> {
-    let (program, arguments) = words.split_first()?;
-    let name = program.rsplit('/').next().unwrap_or(program);
-    if WRAPPERS.contains(&name) {
-        // A wrapper has few words of its own: the command that it runs begins at one of these.
-        return (0..arguments.len().min(8)).find_map(|at| check_command(&arguments[at..], depth));
+    let mut end = 1;
+    for (at, program) in words.iter().enumerate() {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        if at == end {
+            break;
+        } else if WRAPPERS.contains(&name) {
+            // A wrapper has few words of its own: the command that it runs begins at one of these.
+            end = at + 1 + WRAPPER_WORDS;
+        } else if let Some(stop) = check_program(name, &words[at + 1..], depth) {
+            return Some(stop);
+        }
     }
+    None
+}
+
+fn check_program(name: &str, arguments: &[String], depth: usize) -> Option<String> {
     if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "su" | "eval") && depth > 0 {
         let is_script = |word: &&String| name == "eval" || !word.starts_with('-');
         return arguments.iter().filter(is_script).find_map(|word| find_within(word, depth - 1));
@@ -132,6 +145,7 @@ mod tests {
             "dd if=/dev/zero of=/dev/sda bs=1M",
             "echo $(shutdown now)",
             "true && sudo reboot",
+            &format!("{}reboot", "sudo env ".repeat(40)),
             "if a; then halt; fi",
             "/sbin/poweroff",
             "rm -rf /.",

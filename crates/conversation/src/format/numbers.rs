@@ -6,7 +6,7 @@ use std::time::Duration;
 pub fn format_bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{:.1} KB", count as f64 / 1e3),
+        1_000..999_950 => format!("{:.1} KB", count as f64 / 1e3),
         _ => format!("{:.1} MB", count as f64 / 1e6),
     }
 }
@@ -15,7 +15,7 @@ pub fn format_bytes(count: u64) -> String {
 pub fn format_tokens(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
-        10_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        10_000..999_950 => format!("{:.1}k", count as f64 / 1e3),
         _ => format!("{:.2}M", count as f64 / 1e6),
     }
 }
@@ -55,6 +55,7 @@ mod tests {
             ["0 B", "999 B", "4.1 KB", "20.0 MB"]
         );
         assert_eq!([format_tokens(9_999), format_tokens(12_345)], ["9999", "12.3k"]);
+        assert_eq!([format_bytes(999_960), format_tokens(999_960)], ["1.0 MB", "1.00M"]);
         let age = |seconds| format_age(Duration::from_secs(seconds));
         assert_eq!([age(5), age(90), age(7_200), age(200_000)], ["5 s", "1 min", "2 h", "2 d"]);
         assert_eq!([format_count(0, "line"), format_count(1, "line")], ["0 lines", "1 line"]);

@@ -1,8 +1,8 @@
 //! The HTTP client: one exchange after another over one connection; the response is passed on while it arrives.
 //!
 //! It follows no redirects, and does not decompress, retry or interpret the status: the decoder of the reply does that.
-//! The total time has a limit only if the user set one, since a model may talk for long; each silence has a limit. This
-//! is the only place with an async runtime, which runs on the calling thread.
+//! The total time has a limit only if the user set one, since a model may talk for long; each silence has a limit. Its
+//! async runtime runs on the calling thread.
 
 pub mod certificates;
 pub mod error;
@@ -151,7 +151,8 @@ impl HttpClient {
         }
         let (request, host) = prepare_request(request)?;
         let client = self.client_for(&request, &host)?;
-        let is_direct = request.url().host_str().is_some_and(is_loopback);
+        let is_excepted = |host: &str| is_loopback(host) || has_no_proxy(host);
+        let is_direct = request.url().host_str().is_some_and(is_excepted);
         let proxy = find_proxy(request.url().scheme()).filter(|_| !is_direct);
         let deadline = self.deadline;
         let failed = |error: std::io::Error| {
@@ -379,6 +380,14 @@ pub fn find_proxy(scheme: &str) -> Option<&'static str> {
     };
     let mut names = own.into_iter().chain(["ALL_PROXY", "all_proxy"]);
     names.find(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Whether a variable excepts this host from proxies. Their rules for addresses are left to the client.
+fn has_no_proxy(host: &str) -> bool {
+    let lists = ["NO_PROXY", "no_proxy"].into_iter().filter_map(|name| env::var(name).ok());
+    let names =
+        lists.flat_map(|list| list.split(',').map(|it| it.trim().to_owned()).collect::<Vec<_>>());
+    names.into_iter().any(|it| !it.is_empty() && host.ends_with(it.trim_start_matches(['*', '.'])))
 }
 
 #[cfg(test)]

@@ -43,11 +43,12 @@ impl Script {
         let mut script = Self::default();
         let start = body.trim_start_matches('\n');
         let front = start.strip_prefix("---\n").and_then(|rest| {
-            let end =
-                if rest.starts_with("---") { Some(0) } else { rest.find("\n---").map(|at| at + 1) };
-            let (yaml, closing) = rest.split_at(end?);
-            let (line, prompt) = closing.split_once('\n').unwrap_or((closing, ""));
-            (line.trim_end() == "---").then_some((yaml, prompt))
+            let mut lines = rest.split_inclusive('\n');
+            let yaml: usize =
+                lines.by_ref().take_while(|it| it.trim_end() != "---").map(str::len).sum();
+            let (yaml, closing) = rest.split_at(yaml);
+            let (_, prompt) = closing.split_once('\n').unwrap_or((closing, ""));
+            (!closing.is_empty()).then_some((yaml, prompt))
         });
         let prompt = match front {
             Some((yaml, prompt)) => {
@@ -142,6 +143,7 @@ mod tests {
             ("#!/usr/bin/env think", "no prompt"),
             ("---\nmodel: m\n---\n", "no prompt"),
             ("#!x\n---\nmodel: [\n---\nx", "not YAML (line"),
+            ("---\nmodel: m\n---- a\n---\nx", "not YAML (line"),
             ("---\nmodel: 3\n---\nx", "is not a word"),
             ("---\nmax_tokens: 0\n---\nx", "whole number"),
             ("---\n- a\n---\nx", "not a list of keys"),
