@@ -281,7 +281,7 @@ fn a_run_that_was_killed_says_that_nothing_remembers() {
     wait_until("the command runs", || sandbox.work().join("started").exists());
     running.signal(Signal::KILL);
     running.wait();
-    let words = ["removed ", "not all that commands did is taken back", "killed", "/a.txt\n"];
+    let words = ["removed ", "not all that commands did is taken back", "killed", "/a.txt, "];
     take_back(&sandbox, &[]).assert_exit(1).stdout_has(&words);
     assert!(!sandbox.work().join("b.txt").exists());
 }

@@ -184,3 +184,74 @@ fn files_outside_of_the_tree_are_named_where_commands_may_write() {
     run("ls ../other");
     take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
 }
+
+#[test]
+fn where_all_is_ignored_what_git_tracks_is_taken_back_and_the_rest_named() {
+    for (rules, is_whole) in [("*\n", true), ("/*\n!/src\n", false)] {
+        let sandbox = sandbox().file("gone.txt", "g\n").file("src/s", "s\n");
+        commit(&sandbox);
+        sandbox.write(".gitignore", rules);
+        sandbox.program("git", &["add", "-f", ".gitignore"]).run().assert_exit(0);
+        commit(&sandbox);
+        run(&sandbox, "x", shell("echo x >> a.txt; rm gone.txt; echo n > new; echo y >> src/s"));
+        take_back(&sandbox, &[]).assert_exit(0).stdout_has(&["not taken back: ", "/new"]);
+        let texts = ["a.txt", "gone.txt", "src/s"].map(|name| sandbox.read(name));
+        assert_eq!(texts, ["one\ntwo\n", "g\n", "s\n"], "{is_whole}");
+    }
+}
+
+#[test]
+fn a_command_does_not_hide_what_it_made() {
+    let sandbox = sandbox();
+    run(&sandbox, "hide", shell("echo n > new; echo '*' > .gitignore"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["/.gitignore", "/new"]);
+    std::fs::remove_file(sandbox.work().join(".gitignore")).unwrap();
+    std::fs::remove_file(sandbox.work().join("new")).unwrap();
+    let commands = "echo n > new; git add new; git -c user.name=a -c user.email=a@x commit -qm n; echo '*' > .gitignore";
+    run(&sandbox, "commit and hide", shell(commands));
+    take_back(&sandbox, &[]).assert_exit(1);
+    assert!(!sandbox.work().join("new").exists());
+}
+
+#[test]
+fn a_file_in_the_place_of_a_folder_spoils_no_undo_of_others() {
+    let sandbox = sandbox().file(".d/x", "x\n").file("b.txt", "b\n");
+    commit(&sandbox);
+    run(&sandbox, "swap", shell("rm -r .d; echo f > .d; rm a.txt; echo z >> b.txt; rm .d"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    let texts = ["a.txt", ".d/x", "b.txt"].map(|name| sandbox.read(name));
+    assert_eq!(texts, ["one\ntwo\n", "x\n", "b\n"]);
+    run(&sandbox, "swap again", shell("rm -r .d; echo f > .d; rm a.txt"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["/.d"]);
+}
+
+#[test]
+fn settings_of_the_repository_hide_no_change() {
+    let sandbox = sandbox().file("t", "t\n");
+    commit(&sandbox);
+    for (key, value) in [("ignoreCase", "true"), ("trustctime", "false"), ("fileMode", "false")] {
+        let words = ["config", &format!("core.{key}"), value];
+        sandbox.program("git", &words).run().assert_exit(0);
+    }
+    run(&sandbox, "case", shell("mv t T; echo x > A.txt"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert!(sandbox.work().join("t").exists() && !sandbox.work().join("T").exists());
+    assert!(!sandbox.work().join("A.txt").exists());
+    run(
+        &sandbox,
+        "time",
+        shell("touch -r a.txt r; printf ONE | dd of=a.txt conv=notrunc; touch -r r a.txt; rm r"),
+    );
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    run(&sandbox, "mode", shell("chmod +x t"));
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["links, modes", "/t"]);
+}
+
+#[test]
+fn where_nothing_is_remembered_a_removed_file_is_not_hidden_by_a_new_one() {
+    let sandbox = sandbox().file("d/a", "a\n");
+    sandbox.program("git", &["config", "core.bare", "true"]).run().assert_exit(0);
+    run(&sandbox, "x", shell("rm d/a; touch d/c"));
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/d, ", "/d/c"]);
+}

@@ -38,7 +38,16 @@ pub fn find_changed(
     let heavy: Vec<&str> = names_in(Group::Heavy).collect();
     let enters =
         |name: &OsStr| !is_automatic(Path::new(name)) && heavy.iter().all(|heavy| name != *heavy);
-    search(tops, paths, &enters, &|path| is_automatic(path) && has_changed(path, since))
+    let meant = |path: &Path| is_automatic(path) && has_changed(path, since);
+    let ChangedFiles { paths, is_cut } = search(tops, paths, &enters, &meant);
+    // Of a folder and a path in it, keep only the latter.
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in paths.into_iter().rev() {
+        if !found.last().is_some_and(|below| below.starts_with(&path)) {
+            found.push(path);
+        }
+    }
+    ChangedFiles { paths: found, is_cut }
 }
 
 /// Searches below folders for what is meant, in bounded time, and adds it to these `paths`.
@@ -62,14 +71,7 @@ pub fn search(
         }
     }
     paths.sort();
-    // Of a folder and a path in it, keep only the latter.
-    let mut found: Vec<PathBuf> = Vec::new();
-    for path in paths.into_iter().rev() {
-        if !found.last().is_some_and(|below| below.starts_with(&path)) {
-            found.push(path);
-        }
-    }
-    ChangedFiles { paths: found, is_cut }
+    ChangedFiles { paths, is_cut }
 }
 
 /// Returns whether a file, or a file in a folder, is newer than `since`. In git's own folder only files that git runs

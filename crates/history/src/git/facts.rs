@@ -7,9 +7,9 @@
 use super::repository::{ask_repository, describe_open_error};
 use conversation::format::harmless::quote_name;
 use git2::{ErrorCode, Repository, StatusOptions, StatusShow};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 const REMOTES: usize = 20;
@@ -78,6 +78,19 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
     paths.into_iter().map(|path| top.join(path)).collect()
 }
 
+/// The ignored entries of the top where all is ignored that is not excepted: libgit2 lists none of them.
+pub(super) fn list_ignored_top(repository: &Repository) -> Vec<Vec<u8>> {
+    let is_ignored = |name: &OsStr| repository.is_path_ignored(name).unwrap_or(false);
+    let top = repository.workdir().filter(|_| is_ignored(OsStr::new("any name")));
+    let tracked = repository.index().ok();
+    let is_tracked =
+        |name: &OsStr| tracked.as_ref().is_some_and(|it| it.get_path(name.as_ref(), 0).is_some());
+    let entries = top.and_then(|top| fs::read_dir(top).ok()).into_iter().flatten().flatten();
+    let names = entries.map(|it| it.file_name()).filter(|name| name != ".git");
+    let names = names.filter(|name| is_ignored(name) && !is_tracked(name));
+    names.map(OsString::into_vec).collect()
+}
+
 /// Lists the files and folders that git ignores in the tree with this top.
 pub fn list_ignored(top: &Path) -> Vec<PathBuf> {
     let list = |repository: Repository| {
@@ -86,7 +99,9 @@ pub fn list_ignored(top: &Path) -> Vec<PathBuf> {
         options.include_untracked(true).recurse_untracked_dirs(true);
         let statuses = repository.statuses(Some(&mut options))?;
         let ignored = statuses.iter().filter(|it| it.status().is_ignored());
-        Ok(ignored.map(|it| it.path_bytes().to_owned()).collect())
+        let mut all: Vec<_> = ignored.map(|it| it.path_bytes().to_owned()).collect();
+        all.extend(list_ignored_top(&repository));
+        Ok(all)
     };
     let ignored: Vec<Vec<u8>> = ask_repository(top, list).unwrap_or_default();
     ignored.iter().map(|it| top.join(OsStr::from_bytes(it)).components().collect()).collect()

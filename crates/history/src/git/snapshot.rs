@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, bail, ensure};
 use git2::{
-    Delta, DiffDelta, DiffOptions, Index, IndexEntry, IndexTime, ObjectType, Odb, OdbLookupFlags,
-    Oid, Repository,
+    ConfigLevel, Delta, DiffDelta, DiffOptions, Index, IndexEntry, IndexTime, ObjectType, Odb,
+    OdbLookupFlags, Oid, Repository,
 };
 
+use super::facts::list_ignored_top;
 use super::repository::open_repository;
 use super::worker::run_in_worker;
 use conversation::format::harmless::quote_name;
@@ -96,9 +97,9 @@ pub fn compare(root: &Root, top: &Path, old: Snapshot) -> Result<Vec<TreeChange>
             |file: Option<Inode>| file.map(|(it, _)| store.read(it, &mut left)).transpose();
         let change = |(path, before, after): Change<'_>| {
             let is_moved = after.is_some_and(|file| file.1 != 0 && gone.contains(&file));
-            let is_inside = before.is_some_and(|it| mode(it) == REPOSITORY);
+            let is_known = before.is_some_and(|it| is_file(it) || mode(it) == REPOSITORY);
             let (before, after) = (read(before)?, read(after)?);
-            let was_hidden = as_path(path).ancestors().any(|it| hidden.contains(it)) && !is_inside;
+            let was_hidden = !is_known && as_path(path).ancestors().any(|it| hidden.contains(it));
             let path = store.top.join(as_path(path));
             Ok(TreeChange { path, before, after, is_moved, was_hidden })
         };
@@ -170,6 +171,12 @@ fn with_store<T: Send + 'static>(
             create_private_folder(&folder.join(part))?;
         }
         fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
+        // Settings of the user's repository that hide changes.
+        let settings = folder.join("settings");
+        fs::write(&settings, "[core]\nignorecase = false\ntrustctime = true\nfilemode = true\n")?;
+        let mut config = user.config()?;
+        config.add_file(&settings, ConfigLevel::App, true)?;
+        user.set_config(&config)?;
         work(&Store { own: Repository::open_bare(&folder)?, top, user })
     });
     done.unwrap_or_else(|| bail!("the working tree takes over {} s", SNAPSHOT_TIME.as_secs()))
@@ -196,7 +203,8 @@ impl Store {
                 return Ok(());
             }
             if delta.status() != Delta::Untracked {
-                index.remove(path, 0)?;
+                // It may be gone: a file in the place of its folder took it along.
+                _ = index.remove(path, 0);
             }
             // A link in the place of its folder may lead to a file like it.
             let is_gone = delta.status() == Delta::Deleted;
@@ -216,7 +224,9 @@ impl Store {
             Ok(())
         };
         let updated = diff.deltas().try_for_each(&mut update);
-        let has_added = updated.is_ok() && self.add_tracked(&mut index, &unread)?;
+        let at_top = list_ignored_top(&self.user).into_iter();
+        unread.extend(at_top.map(|name| (name, (IGNORED, Oid::ZERO_SHA1), 0)));
+        let has_added = updated.is_ok() && self.add_tracked(&mut index)?;
         if has_added || diff.deltas().any(|it| it.status() != Delta::Ignored) {
             // Also what was read in vain: the next snapshot need not read it again.
             index.write()?;
@@ -226,21 +236,28 @@ impl Store {
         let known = index.iter().map(|entry| (entry.path, (entry.mode, entry.id), entry.ino));
         let mut all: Snapshot = known.chain(unread).chain(self.user_state()?).collect();
         all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        all.dedup_by(|one, other| one.0 == other.0);
         Ok(all)
     }
 
     /// Adds the files that the user's git tracks although they are ignored. Returns whether there are new ones.
-    fn add_tracked(&self, index: &mut Index, known: &Snapshot) -> Result<bool> {
-        let ignored = known.iter().filter(|(_, (mode, _), _)| *mode == IGNORED);
-        let ignored: HashSet<&Path> = ignored.map(|(path, ..)| as_path(path)).collect();
-        let (mut bytes, mut has_added) = (0, false);
+    fn add_tracked(&self, index: &mut Index) -> Result<bool> {
         // libgit2 does not read every index.
-        let tracked = if ignored.is_empty() { None } else { self.user.index().ok() };
-        for entry in tracked.iter().flat_map(Index::iter) {
-            let path = as_path(&entry.path);
+        let Ok(tracked) = self.user.index() else { return Ok(false) };
+        let mut known = index.iter().map(|entry| entry.path).peekable();
+        let mut is_new = |path: &Vec<u8>| {
+            while known.next_if(|it| it < path).is_some() {}
+            known.peek() != Some(path)
+        };
+        let missing: Vec<Vec<u8>> =
+            tracked.iter().map(|it| it.path).filter(|it| is_new(it)).collect();
+        drop(known);
+        let (mut bytes, mut has_added) = (0, false);
+        for path in missing.iter().map(|it| as_path(it)) {
             let file = self.top.join(path);
-            if path.ancestors().any(|it| ignored.contains(it))
-                && index.get_path(path, 0).is_none()
+            // Not one that a link in the place of its folder leads to.
+            if index.get_path(path, 0).is_none()
+                && file.parent().is_some_and(|folder| real_path(folder).as_deref() == Some(folder))
                 && let Ok(there) = fs::symlink_metadata(&file)
                 && (there.is_file() || there.is_symlink())
                 && let Some((mode, id)) = self.store_file(&file, &there, &mut bytes)?
