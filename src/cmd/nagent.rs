@@ -152,6 +152,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
     }
 }
 
+/// Whether something is asked for, and what answers it.
+type Query<'a> = (bool, &'a dyn Fn() -> Result<Report, Problem>);
+
 impl Args {
     pub(super) fn run_commands(self) -> Result<Report, Problem> {
         if self.undo.undo.is_some() && !self.run.prompt.is_empty() {
@@ -196,7 +199,7 @@ impl Args {
             let catalog = Catalog::read_indexes(call.root().clone(), call.env.clone());
             list_conversations(&catalog, &ListFilter { saved: true, ..ListFilter::default() })
         };
-        let queries: [(bool, &dyn Fn() -> Result<Report, Problem>); 6] = [
+        let queries: [Query<'_>; 6] = [
             (self.summarize, &|| summarize_conversation(&call)),
             (self.list_conversations, &saved),
             (self.list_file_edits, &|| lists::list_file_edits(&call)),

@@ -394,7 +394,8 @@ impl Runner<'_> {
                 (self.on_progress)(ProgressEvent::BadReply(&note));
                 let body = format!("your answer is not accepted yet. {}", describe_errors(&errors));
                 let block = Block::new("system").with("check", "schema").body(body);
-                Event::Checked { passed: false, block: self.context.redactor.redact_block(block) }
+                let block = self.context.redactor.redact_block(block);
+                Event::Checked { passed: false, block, errors }
             }
         };
         // The last one is in the error of the run.
@@ -407,7 +408,11 @@ impl Runner<'_> {
 
     fn run_check(&mut self, attempt: u32) -> Result<Event> {
         let Some(command) = self.commands.check.clone() else {
-            return Ok(Event::Checked { passed: true, block: Block::new("system") });
+            return Ok(Event::Checked {
+                passed: true,
+                block: Block::new("system"),
+                errors: Vec::new(),
+            });
         };
         let (block, signal) = self.run_users_command("check", &command, Some(attempt))?;
         if let Some(signal) = signal {
@@ -416,7 +421,7 @@ impl Runner<'_> {
         let passed = block.get("status") == Some("ok");
         let block =
             if passed { Block { body: None, ..block } } else { self.describe_failed_check(block)? };
-        Ok(Event::Checked { passed, block })
+        Ok(Event::Checked { passed, block, errors: Vec::new() })
     }
 
     /// The block of a failed check with what the model needs of its output; all of a long one is in a file.

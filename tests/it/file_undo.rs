@@ -45,8 +45,8 @@ fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
     // A second one undoes the change before.
     let run = undo(&sandbox, &[]).assert_exit(0).no_stderr();
     let lines: Vec<&str> = run.stdout.lines().collect();
-    assert!(lines[0].starts_with("restored ") && lines[0].ends_with("a.txt"), "{lines:?}");
-    assert!(lines[1].ends_with("Z  first thing"), "{lines:?}");
+    assert!(lines[0].ends_with("Z  first thing"), "{lines:?}");
+    assert!(lines[1].starts_with("restored ") && lines[1].ends_with("a.txt"), "{lines:?}");
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", "a.txt"]);
 

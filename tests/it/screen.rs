@@ -101,7 +101,7 @@ fn an_answer_is_shown_once() {
     sandbox.llm.push(answer("I look") + &shell("true"));
     sandbox.llm.push(answer("done"));
     let lines = screen(sandbox.cmd(&["--conversation", "b", "task"]));
-    assert_eq!(lines[..2], ["I look", "→ shell │ true"]);
+    assert_eq!(lines[..3], ["new conversation b", "I look", "→ shell │ true"]);
     assert_eq!(lines.iter().filter(|line| line.contains("I look")).count(), 1, "{lines:?}");
     // An answer that --check may reject is printed when it is accepted.
     sandbox.llm.push(answer("rejected"));
@@ -333,7 +333,7 @@ fn quiet_verbose_and_progress() {
 fn a_conversation_that_goes_on_is_named() {
     let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));
     let first = screen(sandbox.cmd(&["--conversation", "c", "task"]));
-    assert_eq!(first, ["one"]);
+    assert_eq!(first, ["new conversation c", "one"]);
     let lines = screen(sandbox.cmd(&["--conversation", "c", "task"]));
     assert!(lines[0].starts_with("continues c: 1 prompt, about "), "{lines:?}");
     assert!(lines[0].contains(" tokens"), "{lines:?}");

@@ -194,7 +194,8 @@ impl Highlighter for Assistant {
 }
 
 fn is_hidden_char(c: char) -> bool {
-    c != '\n' && is_hidden(c)
+    // A tab, and what joins emoji and letters.
+    !matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') && is_hidden(c)
 }
 
 /// Whether a text ends in a backslash that is not itself escaped.

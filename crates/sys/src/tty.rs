@@ -1,5 +1,6 @@
 //! The terminal of this process, whatever stdin and stdout are: for questions that only a person may answer.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
@@ -327,12 +328,15 @@ impl Drop for RawMode {
     }
 }
 
-/// Opens a text in the user's editor, `VISUAL` or `EDITOR`, else vi, and returns the saved text.
+/// Opens a text in the user's editor, `VISUAL` or `EDITOR`, else vi, and returns the saved text. The editor knows its
+/// language by the extension of `name`.
 ///
 /// # Errors
 /// The editor could not be started, or failed; or the result is not text.
-pub fn edit_text(text: &str) -> Result<String> {
-    let mut file = tempfile::Builder::new().prefix("nagent-").suffix(".txt").tempfile()?;
+pub fn edit_text(text: &str, name: &str) -> Result<String> {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str).unwrap_or("txt");
+    let suffix = format!(".{extension}");
+    let mut file = tempfile::Builder::new().prefix("nagent-").suffix(&suffix).tempfile()?;
     file.write_all(text.as_bytes())?;
     let edited = edit_file(file.path());
     let saved = std::fs::read(file.path()).context("cannot read what the editor saved")?;

@@ -125,7 +125,10 @@ pub fn shown_name(name: &str) -> &str {
 
 fn begin_rows(begin: &Begin, columns: usize) -> Vec<Span> {
     if begin.prompts == 0 {
-        return Vec::new();
+        let name = &begin.conversation;
+        let is_named = ConversationKind::from_name(name) == ConversationKind::Named;
+        let text = is_named.then(|| format!("new conversation {name}"));
+        return text.map(|text| text_rows(&text, "", columns)).unwrap_or_default();
     }
     let window = begin.window.map(|window| format!(" of {}", format_tokens(window)));
     let name = shown_name(&begin.conversation);
@@ -301,8 +304,9 @@ pub fn diff_rows(
     let mut lines = diff.lines();
     let mut rows = Vec::new();
     let mut is_head = true;
-    // Of a new file the first lines, below the three of the head.
-    let is_new = diff.starts_with("--- /dev/null\n");
+    // Of a new file or one that is gone the first lines, below the three of the head.
+    let mut head = diff.lines().take(2);
+    let is_new = head.any(|line| matches!(line, "--- /dev/null" | "+++ /dev/null"));
     let most = if is_new { NEW_LINES + 3 } else { DIFF_LINES };
     for line in lines.by_ref().take(if all { usize::MAX } else { most }) {
         // A removed line may begin with `-- `, and so with three.
@@ -319,10 +323,10 @@ pub fn diff_rows(
     let left = lines.count();
     let more = if is_cut { " and more" } else { "" };
     let text = match previous {
+        _ if is_new && !all => format!("… {left}{more} more lines (-v shows all)"),
         Some(previous) => {
             format!("[{left}{more} lines omitted; to see all: diff -u {previous} {path}]")
         }
-        None if is_new && !all => format!("… {left}{more} more lines (-v shows all)"),
         None => format!("[{left}{more} lines omitted; to see all: {path} is all new]"),
     };
     rows.extend((left > 0 || is_cut).then(|| Span::new(text, PLAIN)));

@@ -231,7 +231,11 @@ fn find_by_prefix(names: Vec<String>, prefix: &str) -> Result<String, Problem> {
         return Ok(prefix.to_owned());
     }
     let mut found: Vec<&String> = names.iter().filter(|name| name.starts_with(prefix)).collect();
-    // The names of its children begin with that of a conversation.
+    // The names of its archives and children begin with that of a conversation.
+    let is_archive = |name: &str| ConversationKind::from_name(name) == ConversationKind::Archive;
+    if !found.iter().all(|name| is_archive(name)) {
+        found.retain(|name| !is_archive(name));
+    }
     if let Some(shortest) = found.iter().copied().min_by_key(|name| name.len()) {
         let of = format!("{shortest}.");
         found.retain(|name| *name == shortest || !name.starts_with(&of));

@@ -127,9 +127,9 @@ fn is_plain(path: &Path) -> bool {
 
 fn new_name(path: &Path) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    // Other letters become hyphens, and no name begins with one.
+    // Other letters become hyphens, and a name begins with a letter or a digit.
     let stem = root::name_part(&stem);
-    let stem = stem.trim_start_matches(['.', '-']);
+    let stem = stem.trim_start_matches(['.', '-', '_']);
     let stem = if stem.is_empty() { "file" } else { stem };
     format!("{stem}-{}", uuid::Uuid::new_v4().simple())
 }

@@ -175,9 +175,17 @@ pub(crate) fn note_late_input(call: &Call<'_>) {
 /// Refuses a check that cannot pass: an empty one, or one that begins with a name that the shell does not know. A path may
 /// be written by the run.
 pub(crate) fn refuse_check(call: &Call<'_>) -> Result<(), Problem> {
-    let Some(check) = &call.args.check else { return Ok(()) };
-    let Some(name) = check.split_whitespace().next() else {
-        return Err(Problem::usage("--check is empty: give a command, as in --check 'make test'"));
+    let commands = [("--check", &call.args.check), ("--after-write", &call.args.after_write)];
+    for (flag, command) in commands {
+        command.as_ref().map_or(Ok(()), |command| refuse_command(call, flag, command))?;
+    }
+    Ok(())
+}
+
+fn refuse_command(call: &Call<'_>, flag: &str, command: &str) -> Result<(), Problem> {
+    let Some(name) = command.split_whitespace().next() else {
+        let message = format!("{flag} is empty: give a command, as in {flag} 'make test'");
+        return Err(Problem::usage(message));
     };
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte));
     if !is_name {
@@ -188,7 +196,7 @@ pub(crate) fn refuse_check(call: &Call<'_>) -> Result<(), Problem> {
     let job = Job::new(argv, call.env.current_folder()?, call.env.for_commands(&[], &[]));
     let outcome = process::run(job, &call.interrupts).map(|finished| finished.outcome);
     if matches!(outcome, Ok(JobOutcome::Ended { code: 1 })) {
-        return Err(Problem::usage(format!("--check: {name}: command not found")));
+        return Err(Problem::usage(format!("{flag}: {name}: command not found")));
     }
     Ok(())
 }

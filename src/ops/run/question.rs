@@ -82,7 +82,7 @@ pub(crate) fn ask_about_action(
                 Ok(text) => return DecisionReply { allow: true, text: Some(text), ..reply },
                 Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
             },
-            Answer::Word(_) => tty.write("answer y, n, a, e or v\n"),
+            Answer::Word(_) => tty.write("answer with one of these letters, or say why not\n"),
         }
     }
 }
@@ -124,9 +124,13 @@ fn describe_place(action: &Start, folder: &Path) -> String {
 /// Lets the user edit the body of an action: the saved text is what runs.
 fn edit_body(action: &Start) -> Result<String, String> {
     let body = action.body.as_deref().ok_or("this cannot be edited")?;
-    let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;
+    let path = action.attributes.get("path").map_or("command.sh", String::as_str);
+    let saved = tty::edit_text(body, path).map_err(|error| format!("{error:#}"))?;
     // Editors end a file with a line feed.
     let saved = if body.ends_with('\n') { saved } else { saved.trim_end_matches('\n').to_owned() };
+    if saved == body {
+        return Err("the text is as it was; answer y to do it".to_owned());
+    }
     if saved.trim().is_empty() && action.tag != "nagent-write" {
         return Err("the edited text is empty; answer n to refuse".to_owned());
     }

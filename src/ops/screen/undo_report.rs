@@ -92,7 +92,7 @@ pub(crate) fn report_done(
 ) -> Report {
     let is_all_left = plans.is_empty();
     let is_terminal = terminal::stderr_is_terminal();
-    let (mut text, mut files) = (String::new(), Vec::new());
+    let (mut text, mut last, mut files) = (String::new(), String::new(), Vec::new());
     for plan in plans {
         let is_done = plan.now.sha256 == plan.goal.sha256;
         let end = match (is_done, &plan.goal.sha256) {
@@ -100,8 +100,12 @@ pub(crate) fn report_done(
             (_, None) => "removed",
             (_, Some(_)) => "restored",
         };
+        let of: String = plan.changes.iter().map(|it| summary_line(&it.facts)).collect();
+        if of != last {
+            text.push_str(&of);
+            last = of;
+        }
         text.push_str(&format!("{end} {}\n", quote_name(&plan.path)));
-        text.extend(plan.changes.iter().map(|it| summary_line(&it.facts)));
         let is_forced = plan.changes.first().is_some_and(|last| last.after != plan.now.sha256);
         if let Some(previous) = plan.previous.as_ref().filter(|_| is_forced) {
             text.push_str(&format!("the replaced content is in {}\n", quote_name(previous)));

@@ -48,10 +48,10 @@ pub(super) const COMMANDS: [Command; 22] = [
     (Do::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
     (Do::EditConversation, &["edit"], "[WORDS]", "edit the conversation, or let a model (WORDS)"),
     (Do::Read, &["read"], "FILE", "show the model a file with the next prompt"),
-    (Do::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
-    (Do::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
-    (Do::Approve, &["approve"], "none|shell|ask", "choose the actions that need approval"),
-    (Do::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
+    (Do::Undo, &["undo"], "[N|FILE]", "take back a run, N runs, or a FILE's edit"),
+    (Do::Check, &["check"], "[CMD|off]", "accept an answer only when CMD exits 0"),
+    (Do::Approve, &["approve"], "[none|shell|ask]", "choose the actions that need approval"),
+    (Do::Sandbox, &["sandbox"], "[off|workspace|read-only]", "restrict what commands reach"),
     (Do::Write, &["write"], "[on|off]", "show where tags may write; switch -w"),
     (Do::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
@@ -92,6 +92,10 @@ pub(super) fn parse_input(text: &str) -> Input {
         return Input::Prompt(rest.to_owned());
     }
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    // A path, as in "/etc/hosts: what is it?"
+    if name.contains('/') {
+        return Input::Prompt(text.to_owned());
+    }
     let known = COMMANDS.iter().find(|(_, names, ..)| names.contains(&name));
     let Some((verb, _, arguments, help)) = known else {
         let known = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter().copied());
@@ -160,7 +164,7 @@ mod tests {
             other => panic!("{text}: {other:?}"),
         };
         wrong("/statsu", "did you mean /status?");
-        wrong("/etc/passwd says", "unknown command /etc/passwd;");
+        check("/etc/passwd says", prompt("/etc/passwd says"));
         wrong("/save", "needs NAME");
         wrong(" ! ", "as in !ls");
         wrong("/quit now", "takes no argument");

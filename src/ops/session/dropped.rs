@@ -42,6 +42,7 @@ fn split_words(line: &str) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn words_as_terminals_paste_them() {
@@ -55,9 +56,9 @@ mod tests {
 
     #[test]
     fn an_address_is_decoded() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("My Pic.png");
-        std::fs::write(&path, b"\x89PNG\r\n\x1a\n").unwrap();
+        let mut file = tempfile::Builder::new().prefix("My Pic").suffix(".png").tempfile().unwrap();
+        file.write_all(b"\x89PNG\r\n\x1a\n").unwrap();
+        let path = file.path().to_owned();
         let line = format!("file://{} what is it?", path.display()).replace("My Pic", "My%20Pic");
         assert_eq!(find_dropped_files(&line, None), [path]);
     }

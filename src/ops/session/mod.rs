@@ -71,7 +71,7 @@ impl Session {
             };
             let text = match typed {
                 Typed::ToEdit(text) => {
-                    let edited = tty::edit_text(&text).unwrap_or_else(|error| {
+                    let edited = tty::edit_text(&text, "prompt.md").unwrap_or_else(|error| {
                         out::print_line(&format!("{NAME}: {error:#}"));
                         text
                     });

@@ -163,6 +163,12 @@ impl Session {
         }
         if is_interrupted {
             out::print_line("(interrupted)");
+            // The history has them.
+            let ahead = self.ahead.get_mut();
+            for text in std::mem::take(&mut ahead.waiting) {
+                out::print_line(&format!("not done: {text}"));
+                ahead.sent.push(text);
+            }
         } else if !error.is_empty() {
             out::print_line(&format!("{NAME}: {error}"));
         }

@@ -49,7 +49,11 @@ impl Session {
             }
             Do::Read => self.add_read(argument)?,
             Do::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
+            Do::Undo if argument.parse::<u64>().is_ok() => {
+                self.call_tool("nagent", &["--undo", argument])?;
+            }
             Do::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
+            Do::Check | Do::Approve | Do::Sandbox if argument.is_empty() => self.show_setting(verb),
             Do::Check | Do::Approve | Do::Sandbox | Do::Write => {
                 self.change_setting(verb, argument)?;
             }
@@ -227,6 +231,16 @@ impl Session {
         };
         self.show_last_exchange();
         Ok(())
+    }
+
+    fn show_setting(&self, verb: Do) {
+        let config = &self.settings.config;
+        let value = match verb {
+            Do::Check => self.check.as_deref().unwrap_or("off"),
+            Do::Approve => self.args.approve.unwrap_or(config.approve).name(),
+            _ => self.args.sandbox.or(config.sandbox).map_or("not chosen", SandboxMode::name),
+        };
+        self.print_text(&format!("{value}\n"));
     }
 
     fn show_write(&self) -> Result<(), Problem> {

@@ -21,8 +21,9 @@ impl Answer {
         match (word.to_lowercase().as_str(), rest) {
             ("y" | "yes", "") => Self::Yes,
             ("a" | "always", "") => Self::Always,
-            ("" | "n" | "no", why) => Self::No(why.to_owned()),
-            (word, "") => Self::Word(word.to_owned()),
+            ("" | "n", why) => Self::No(why.to_owned()),
+            ("no", "") => Self::No(String::new()),
+            (word, "") if word.chars().count() == 1 => Self::Word(word.to_owned()),
             _ => Self::No(line.to_owned()),
         }
     }
@@ -42,7 +43,9 @@ mod tests {
         for (line, reason) in [("", ""), ("No", ""), ("n use make", "use make")] {
             check(line, Answer::No(reason.into()));
         }
-        for line in ["y but only in src", "a better idea: use ls", "yes, if it must be"] {
+        for line in
+            ["no tests", "skip", "y but only in src", "a better idea: use ls", "yes, if it must be"]
+        {
             check(line, Answer::No(line.into()));
         }
     }

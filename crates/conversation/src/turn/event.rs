@@ -62,6 +62,8 @@ pub enum Event {
         passed: bool,
         /// The block that reports it.
         block: Block,
+        /// The errors of an answer that does not fit the schema.
+        errors: Vec<String>,
     },
     /// New messages for the conversation, as blocks. They arrive instead of a reply, which is then requested again with
     /// them, or in answer to [`Effect::Receive`], when there may be none.

@@ -216,8 +216,8 @@ impl Turn {
             (TurnState::Ending(answer), Event::Received(blocks)) => {
                 self.after_receiving(answer, blocks)
             }
-            (TurnState::Checking(answer), Event::Checked { passed, block }) => {
-                self.after_check(answer, passed, block)
+            (TurnState::Checking(answer), Event::Checked { passed, block, errors }) => {
+                self.after_check(answer, passed, block, &errors)
             }
             (state, event) => {
                 let message = format!("bug in nagent: {event:?} is not an answer to {state:?}");
@@ -414,7 +414,13 @@ impl Turn {
         self.append(vec![acted.block], NextStep::Results { running, rest })
     }
 
-    fn after_check(&mut self, answer: Vec<String>, passed: bool, block: Block) -> Effect {
+    fn after_check(
+        &mut self,
+        answer: Vec<String>,
+        passed: bool,
+        block: Block,
+        errors: &[String],
+    ) -> Effect {
         if passed {
             return self.append(vec![block], NextStep::End(answer));
         }
@@ -426,7 +432,9 @@ impl Turn {
             return self.append(vec![block], NextStep::Ask);
         }
         let check = self.rules.check.as_deref().unwrap_or_default();
-        let failed = format!("the check failed {FAILED_CHECKS} times: {check}");
+        let why =
+            if errors.is_empty() { String::new() } else { format!(" ({})", errors.join("; ")) };
+        let failed = format!("the check failed {FAILED_CHECKS} times: {check}{why}");
         let message = format!("the run ended: {failed}");
         let error = format!("{failed}\nthe last answer (not accepted):\n{}", last.trim_end());
         self.end_without_answer(Exit::Unchecked, vec![block], message, error)

@@ -82,7 +82,11 @@ fn done(name: &'static str) -> Event {
 }
 
 fn checked(passed: bool) -> Event {
-    Event::Checked { passed, block: Block::new("system").with("check", "make ok") }
+    Event::Checked {
+        passed,
+        block: Block::new("system").with("check", "make ok"),
+        errors: Vec::new(),
+    }
 }
 
 fn interrupt(results: Vec<Block>) -> Event {
