@@ -28,11 +28,6 @@ pub trait Tool: Parser {
     /// Whether the words from the first one that is neither a flag nor its value are for a script or a command.
     const LEAVES_WORDS: bool = false;
 
-    /// Changes the command line that derives from the flags.
-    fn adapt(command: Command) -> Command {
-        command
-    }
-
     /// Does the work.
     fn run(self) -> Result<Report, Problem>;
 }
@@ -71,7 +66,7 @@ pub fn command<T: Tool>() -> Command {
     let json = json.global(has_verbs);
     let folder = Arg::new("run-in").short('C').value_name("DIR").global(has_verbs);
     let folder = folder.value_parser(clap::value_parser!(PathBuf)).help("Run in this folder");
-    let command = T::adapt(T::command()).name(T::NAME).after_help(T::AFTER_HELP);
+    let command = T::command().name(T::NAME).after_help(T::AFTER_HELP);
     let command = command.version(env!("CARGO_PKG_VERSION")).max_term_width(100);
     // A tool that needs the value of --json declares the flag itself.
     let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");

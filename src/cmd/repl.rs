@@ -1,15 +1,11 @@
 //! `nagent-repl`: a prompt in the terminal, in front of `nagent`.
 
-use clap::Command;
-
 use crate::cli::Tool;
 use crate::ops::session;
 pub use crate::ops::session::SessionArgs as Args;
+use crate::ops::session::WITHOUT;
 use crate::out::Report;
 use conversation::problem::Problem;
-
-/// Flags of a run that a session has no use for: it follows runs with --lines, and each prompt is a run of its own.
-const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];
 
 impl Args {
     /// A flag that was given and that a session has no use for.
@@ -57,19 +53,5 @@ credential, 3 Ollama does not answer; of a prompt on stdin those of nagent;
             )));
         }
         session::run_session(self)
-    }
-
-    fn adapt(command: Command) -> Command {
-        let command = WITHOUT
-            .iter()
-            .fold(command, |command, name| command.mut_arg(name, |arg| arg.hide(true)));
-        command
-            .mut_arg("prompt", |arg| arg.help("The first prompt"))
-            .mut_arg("look", |arg| arg.hide(false))
-            .mut_arg("read", |arg| {
-                arg.help("Show the model this file before the first prompt (can be repeated)")
-            })
-            .mut_arg("json", |arg| arg.help("Print one JSON document of all prompts on stdin"))
-            .mut_arg("quiet", |arg| arg.help("Print only the answers: no banner, no progress"))
     }
 }

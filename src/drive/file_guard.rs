@@ -237,8 +237,7 @@ impl FileGuard {
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
         let stale = seen.as_ref().filter(|seen| !is_hash_of(&seen.hash, &old_hash));
-        let apply = if all { apply::apply_everywhere } else { apply::apply };
-        let applied = match apply(&old, &edits) {
+        let applied = match apply::apply(&old, &edits, all) {
             Ok(applied) => applied,
             Err(refusals) => {
                 let refusals: Vec<String> = refusals.iter().map(ToString::to_string).collect();

@@ -49,7 +49,9 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
             (Effect::Append(blocks), _) => runner.append(blocks)?,
             (Effect::SaveReply { text, note }, _) => {
                 (runner.on_progress)(ProgressEvent::BadReply(&note));
-                runner.save_reply(&text)?
+                let folder = runner.context.root.invalid_replies_folder(runner.conversation.name());
+                let path = fs::store_numbered(&folder, text.as_bytes())?;
+                Event::ReplySaved(path.display().to_string())
             }
             (Effect::Act(actions), Some(signal)) => Event::Interrupted {
                 signal,
@@ -67,7 +69,9 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ru
                 let messages = runner.receive(false)?;
                 if messages.is_empty() {
                     (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
-                    runner.ask_model()
+                    runner.children.begin_reply();
+                    let Runner { asker, conversation, context, on_progress, .. } = &mut *runner;
+                    asker.request_reply(conversation, context, *on_progress)
                 } else {
                     Event::Received(messages)
                 }
@@ -154,17 +158,6 @@ impl Runner<'_> {
             }
             _ => Ok(block),
         }
-    }
-
-    fn save_reply(&self, text: &str) -> Result<Event> {
-        let folder = self.context.root.invalid_replies_folder(self.conversation.name());
-        let path = fs::store_numbered(&folder, text.as_bytes())?;
-        Ok(Event::ReplySaved(path.display().to_string()))
-    }
-
-    fn ask_model(&mut self) -> Event {
-        self.children.begin_reply();
-        self.asker.request_reply(&self.conversation, &self.context, self.on_progress)
     }
 
     /// Compacts the conversation. A failure is noted, and the run goes on with the conversation as it is.

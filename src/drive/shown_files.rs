@@ -19,12 +19,13 @@ use models::picture::Picture;
 use models::sniff::detect_by_mark;
 use sys::fs;
 use sys::names::shell_word;
+use sys::read::read_range;
 
 impl Runner<'_> {
     /// The result of a read of this file, if it is a picture or document.
     pub(super) fn show_file(&self, block: &Block, path: &Path) -> Result<Option<Block>> {
         let name = path.to_str().and_then(FileFormat::from_name);
-        let head = fs::read_start(path, 16).unwrap_or_default();
+        let head = read_range(path, 0, 16).map(|(_, head)| head).unwrap_or_default();
         if detect_by_mark(&head).is_none() {
             // What only its name calls a picture is nothing that a model could read.
             let is_odd = name.is_some_and(FileFormat::is_image) && str::from_utf8(&head).is_err();

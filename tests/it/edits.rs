@@ -108,7 +108,7 @@ impl Report {
 }
 
 fn run(file: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
-    apply(file, blocks)
+    apply(file, blocks, false)
 }
 
 fn rounds(fixture: &Fixture, many: usize) -> usize {
@@ -352,7 +352,7 @@ proptest! {
         let new = format!("{shift}NEW{blanks}{}", if crlf { "\r\n" } else { "\n" });
         let replace: String = (from..to).map(|i| if i == at { new.clone() } else { said(&whole[i]) }).collect();
         let file = whole.concat();
-        if let Ok(applied) = apply(&file, &[EditBlock { search, replace, line: 1 }]) {
+        if let Ok(applied) = apply(&file, &[EditBlock { search, replace, line: 1 }], false) {
             let (before, after) = (whole[..at].concat(), whole[at + 1..].concat());
             prop_assert!(applied.text.starts_with(&before) && applied.text.ends_with(&after), "{}", applied.text);
             let middle = &applied.text[before.len()..applied.text.len() - after.len()];

@@ -34,17 +34,9 @@ struct Edit {
     places: usize,
 }
 
-/// Applies all blocks to a text, or none; then it returns a refusal for each block that cannot be applied.
-pub fn apply(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
-    apply_all(text, blocks, false)
-}
-
-/// Applies all blocks to a text, each at every place where its search is found, or none.
-pub fn apply_everywhere(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<EditRefusal>> {
-    apply_all(text, blocks, true)
-}
-
-fn apply_all(
+/// Applies all blocks to a text, or none; then it returns a refusal for each block that cannot be applied. `everywhere`: each at
+/// every place where its search is found.
+pub fn apply(
     text: &str,
     blocks: &[EditBlock],
     everywhere: bool,

@@ -7,7 +7,7 @@
 //! use conversation::format::edit::parse;
 //!
 //! let blocks = parse("<<<<<<< SEARCH\nhost = a\n=======\nhost = b\n>>>>>>> REPLACE\n").unwrap();
-//! let applied = edits::apply::apply("port = 1\nhost = a\n", &blocks).unwrap();
+//! let applied = edits::apply::apply("port = 1\nhost = a\n", &blocks, false).unwrap();
 //! assert_eq!(applied.text, "port = 1\nhost = b\n");
 //! ```
 

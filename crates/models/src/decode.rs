@@ -55,13 +55,14 @@ impl From<TooLong> for DecodeError {
     }
 }
 
-impl Decoder {
-    pub(super) fn new(endpoint: &Endpoint, status: u16, headers: &[(String, String)]) -> Self {
-        let filter_reasoning = !endpoint.official && endpoint.api.may_inline_reasoning();
-        Self {
+impl Endpoint {
+    /// The decoder for the bytes of the response. Header names may be in any case.
+    pub fn decoder(&self, status: u16, headers: &[(String, String)]) -> Decoder {
+        let filter_reasoning = !self.official && self.api.may_inline_reasoning();
+        Decoder {
             status,
             headers: headers.to_vec(),
-            endpoint: endpoint.clone(),
+            endpoint: self.clone(),
             body: if is_success(status) {
                 BodyReader::Start
             } else {
@@ -73,7 +74,9 @@ impl Decoder {
             failed: None,
         }
     }
+}
 
+impl Decoder {
     /// Reads the next bytes, and passes the new text to `on_text`.
     pub fn push_bytes(
         &mut self,

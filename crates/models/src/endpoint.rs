@@ -6,7 +6,6 @@ use serde_json::Value;
 use url::Url;
 
 use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
-use super::decode::Decoder;
 use super::price::Price;
 use super::server::SchemaForm;
 use super::{ChatRequest, catalog, error};
@@ -43,11 +42,6 @@ impl Endpoint {
     pub(super) fn streams(&self, ask: &ChatRequest<'_>) -> bool {
         let form = ask.options.schema.as_ref().and(self.server).map(|server| server.schema);
         form != Some(SchemaForm::Whole) && !ask.options.is_whole
-    }
-
-    /// The decoder for the bytes of the response. Header names may be in any case.
-    pub fn decoder(&self, status: u16, headers: &[(String, String)]) -> Decoder {
-        Decoder::new(self, status, headers)
     }
 
     /// The request for the server's own list of models, if it has one that says more than that of the API.

@@ -3,6 +3,7 @@
 //! Servers that claim to be compatible send `null`, arrays and floats where others send strings and integers.
 //! [`read_text`] and [`read_count`] accept all of these, so that one odd field does not cost the reply.
 
+use conversation::format::numbers::whole;
 use std::borrow::Cow;
 use std::cell::Cell;
 
@@ -177,12 +178,7 @@ pub(super) fn read_some_text(value: &Value) -> Option<String> {
 /// Reads a count of tokens; `None` if the server sent none. Negative counts become zero, floats are truncated.
 pub(super) fn read_count(value: &Value) -> Option<u64> {
     match value {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "`as` saturates, which is what is wanted"
-        )]
-        Value::Number(number) => number.as_u64().or(number.as_f64().map(|number| number as u64)),
+        Value::Number(number) => number.as_u64().or(number.as_f64().map(whole)),
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     }

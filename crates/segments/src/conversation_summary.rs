@@ -8,6 +8,7 @@ use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, TextPart, WordLimit};
 use super::summary_queue::{PartedText, ShowProgress, SummaryQueue};
 use conversation::format::file::{Piece, parse};
+use conversation::format::numbers::whole;
 use conversation::problem::Problem;
 use edits::diff::lines::count_line_feeds;
 
@@ -45,12 +46,7 @@ pub fn write_checkpoint(
 ) -> Result<String, Problem> {
     let sizes = RequestSizes::for_window(queue.rules.window)?;
     // The measured size of a token in this conversation is better than the general estimate of three bytes.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is an estimate"
-    )]
-    let most = (sizes.whole as f64 / 3.0 / tokens_per_byte * 0.9) as u64;
+    let most = whole(sizes.whole as f64 / 3.0 / tokens_per_byte * 0.9);
     let parts = cut_conversation(text, &parse(text).pieces, sizes.whole.max(most));
     let limit = WordLimit { words, strict: false };
     let kind = (SummaryKind::Checkpoint, limit);

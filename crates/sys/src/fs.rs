@@ -21,7 +21,6 @@ pub use conversation::format::hex::encode_hex;
 use super::atomic_file::AtomicFile;
 use super::durable::{self, parent_folder, rename_to_free_name};
 use super::file_stamp::{FileStamp, time_of_birth};
-use super::read;
 use super::read::{open_regular, open_resolved};
 use super::temp_files::TempFile;
 use super::walk::walk_below;
@@ -95,12 +94,6 @@ pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>
     };
     let bytes = read_within(file, metadata.len(), limit).with_context(what)?;
     Ok(Some((bytes, modified_time(&metadata))))
-}
-
-/// Reads the first bytes of a regular file, at most this many. `None` if it cannot be read.
-pub fn read_start(path: &Path, most: u64) -> Option<Vec<u8>> {
-    let (file, _) = read::open_regular(path).ok()?;
-    read_within(file.take(most), most, most).ok()
 }
 
 /// Reads an open file of (as last seen) `size` bytes to its end. More than `limit` bytes are an error.

@@ -5,7 +5,6 @@
 //! the last one was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -261,20 +260,17 @@ pub(super) fn wait_lock(file: &File, path: &Path, wait: LockWait<'_>) -> Result<
     }
 }
 
-/// Takes a lock if it is free, and retries if a signal interrupts that.
+/// Takes a lock if it is free.
 pub(super) fn try_lock(file: &File, mode: LockMode, path: &Path) -> Result<bool> {
-    loop {
-        let locked = match mode {
-            LockMode::Shared => file.try_lock_shared(),
-            LockMode::Exclusive => file.try_lock(),
-        };
-        match locked {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => return Ok(false),
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-            }
+    let locked = match mode {
+        LockMode::Shared => file.try_lock_shared(),
+        LockMode::Exclusive => file.try_lock(),
+    };
+    match locked {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }
     }
 }

@@ -45,11 +45,6 @@ impl Root {
         Ok(())
     }
 
-    /// `conversations/`
-    pub fn conversations(&self) -> PathBuf {
-        self.folder.join("conversations")
-    }
-
     /// `conversations/{name}`
     pub fn conversation(&self, name: &str) -> PathBuf {
         self.conversations().join(name)
@@ -75,11 +70,6 @@ impl Root {
         self.conversations().join(format!("{name}.run"))
     }
 
-    /// `conversations/.locks/`
-    pub fn locks(&self) -> PathBuf {
-        self.conversations().join(".locks")
-    }
-
     fn taken_up(&self, own: &str) -> PathBuf {
         self.conversations().join(".shells").join(own)
     }
@@ -103,56 +93,6 @@ impl Root {
         AtomicFile::new(&path).without_sync().write(name.as_bytes())
     }
 
-    /// `conversations/file-index.json`: the conversations of files.
-    pub fn file_index(&self) -> PathBuf {
-        self.conversations().join("file-index.json")
-    }
-
-    /// `changes.jsonl`: the changes that runs made, and those that were undone.
-    pub fn change_log_path(&self) -> PathBuf {
-        self.folder.join("changes.jsonl")
-    }
-
-    /// `outputs/`: long results, and contents of files.
-    pub fn outputs_folder(&self) -> PathBuf {
-        self.folder.join("outputs")
-    }
-
-    /// `advised/`: marks of the projects in which advice was shown.
-    pub fn advised_folder(&self) -> PathBuf {
-        self.folder.join("advised")
-    }
-
-    /// `each/`: the journals of `nagent-each`.
-    pub fn journals_folder(&self) -> PathBuf {
-        self.folder.join("each")
-    }
-
-    /// `trash/`: removed conversations.
-    pub fn trash_folder(&self) -> PathBuf {
-        self.folder.join("trash")
-    }
-
-    /// `summaries/`, by the hash of the request.
-    pub fn summaries_folder(&self) -> PathBuf {
-        self.folder.join("summaries")
-    }
-
-    /// `history/`: data read from repositories.
-    pub fn history_folder(&self) -> PathBuf {
-        self.folder.join("history")
-    }
-
-    /// `snapshots/`: working trees before and after commands, by the hash of their top.
-    pub fn snapshots_folder(&self) -> PathBuf {
-        self.folder.join("snapshots")
-    }
-
-    /// `splits/`
-    pub fn all_splits(&self) -> PathBuf {
-        self.folder.join("splits")
-    }
-
     /// `splits/{conversation}/`: the splits that were made for a conversation.
     pub fn splits_folder(&self, conversation: &str) -> PathBuf {
         self.all_splits().join(conversation)
@@ -162,6 +102,44 @@ impl Root {
     pub fn path(&self) -> &Path {
         &self.folder
     }
+}
+
+macro_rules! places {
+    ($($(#[$doc:meta])+ $name:ident: $path:literal;)*) => {
+        impl Root {
+            $($(#[$doc])+
+            pub fn $name(&self) -> PathBuf {
+                self.folder.join($path)
+            })*
+        }
+    };
+}
+
+places! {
+    /// `conversations/`
+    conversations: "conversations";
+    /// `conversations/.locks/`
+    locks: "conversations/.locks";
+    /// `conversations/file-index.json`: the conversations of files.
+    file_index: "conversations/file-index.json";
+    /// `changes.jsonl`: the changes that runs made, and those that were undone.
+    change_log_path: "changes.jsonl";
+    /// `outputs/`: long results, and contents of files.
+    outputs_folder: "outputs";
+    /// `advised/`: marks of the projects in which advice was shown.
+    advised_folder: "advised";
+    /// `each/`: the journals of `nagent-each`.
+    journals_folder: "each";
+    /// `trash/`: removed conversations.
+    trash_folder: "trash";
+    /// `summaries/`, by the hash of the request.
+    summaries_folder: "summaries";
+    /// `history/`: data read from repositories.
+    history_folder: "history";
+    /// `snapshots/`: working trees before and after commands, by the hash of their top.
+    snapshots_folder: "snapshots";
+    /// `splits/`
+    all_splits: "splits";
 }
 
 /// The error if the root cannot be made or used. If the system refused something, it suggests another root; a damaged

@@ -251,19 +251,15 @@ fn explain(transport: &DynamicTransportError, needs_authorization: bool) -> Stri
                 \"Bearer ${TOKEN}\"}, or a command that prints one by \"key_command\"".to_owned();
     }
     let error: &(dyn Error + 'static) = &*transport.error;
-    let mut text = error.to_string();
-    let mut last = error;
-    loop {
+    let chain = std::iter::successors(Some(error), |&it| {
         // The SDK's own error does not lead to the client's, which says why.
-        let of_client = match last.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        let of_client = match it.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             Some(StreamableHttpError::Client(error)) => error.source(),
             _ => None,
         };
-        let Some(cause) = of_client.or_else(|| last.source()) else { break };
-        text.push_str(&format!(": {cause}"));
-        last = cause;
-    }
-    escape_line(&text, LINE)
+        of_client.or_else(|| it.source())
+    });
+    escape_line(&chain.map(ToString::to_string).collect::<Vec<_>>().join(": "), LINE)
 }
 
 /// Keeps what a server prints on stderr. It never waits for us.

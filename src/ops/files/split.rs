@@ -128,7 +128,7 @@ fn summarize(
         Err(problem) => return report(split).then(problem.into()),
     };
     let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
-    writers.print_notes();
+    out::print_notes(tool, &settings.notes);
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
     let result = spinner.during("model", || summarize_segments(&queue, split, &progress));

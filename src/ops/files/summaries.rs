@@ -52,13 +52,6 @@ impl<'a> Writers<'a> {
         self.spinner.print_above(|| out::print_tool_line(self.tool, line));
     }
 
-    /// Prints the notes on the settings.
-    pub fn print_notes(&self) {
-        for note in &self.settings.notes {
-            self.print_line(&format!("note: {note}"));
-        }
-    }
-
     /// The window of the model in force, where one is.
     pub fn window(&self) -> Option<u64> {
         self.settings.window(self.settings.config.model.as_deref().unwrap_or_default())

@@ -7,7 +7,7 @@ use super::summaries::{self, Writers};
 use crate::ops::screen::spinner::Spinner;
 use crate::ops::setup::flags::{InputArgs, ModelArgs};
 use crate::ops::setup::settings::Settings;
-use crate::out::Report;
+use crate::out::{self, Report};
 use conversation::problem::Problem;
 use segments::file_summary::{self, FileSummary};
 use segments::summary_queue::{SummaryQueue, SummaryRules};
@@ -49,7 +49,7 @@ pub fn summarize_file(tool: &'static str, args: &FileSummaryArgs) -> Result<Repo
     let (settings, env, interrupts) = (&settings, &env, &interrupts);
     let spinner = &Spinner::new(true);
     let writers = Writers { tool, settings, env, interrupts, spinner };
-    writers.print_notes();
+    out::print_notes(tool, &settings.notes);
     let queue = SummaryQueue::new(SummaryRules {
         words: args.limit_word_count,
         again: args.again,

@@ -146,12 +146,11 @@ fn preview(action: &Start, folder: &Path) -> Option<String> {
         "nagent-edit" => {
             let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
             let is_all = action.attributes.contains_key("all");
-            let apply = if is_all { apply::apply_everywhere } else { apply::apply };
             let mut blocks = parse_edits(body).ok()?;
             for block in &mut blocks {
                 remove_numbers(block, &text);
             }
-            apply(&text, &blocks).ok()?.text
+            apply::apply(&text, &blocks, is_all).ok()?.text
         }
         _ => return None,
     };

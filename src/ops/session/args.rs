@@ -8,10 +8,21 @@ use clap_complete::engine::ArgValueCompleter;
 use crate::ops::setup::completion;
 use crate::ops::setup::flags::RunArgs;
 
+/// Flags of a run that a session has no use for: it follows runs with --lines, and each prompt is a run of its own.
+pub const WITHOUT: [&str; 6] = ["code", "lines", "progress", "show_request", "record", "clear"];
+
 /// Type prompts in a terminal, one after another, in one conversation
 ///
 /// Each prompt is a run of nagent in this shell's conversation, so nagent and an editor can be used alongside. Without a terminal each line of stdin is a prompt, and a \ at its end joins the next line.
 #[derive(Debug, Clone, Parser)]
+#[command(
+    mut_args(|arg| if WITHOUT.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }),
+    mut_arg("prompt", |arg| arg.help("The first prompt")),
+    mut_arg("look", |arg| arg.hide(false)),
+    mut_arg("read", |arg| arg.help("Show the model this file before the first prompt (can be repeated)")),
+    mut_arg("json", |arg| arg.help("Print one JSON document of all prompts on stdin")),
+    mut_arg("quiet", |arg| arg.help("Print only the answers: no banner, no progress")),
+)]
 pub struct SessionArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use models::sniff::detect_by_mark;
 use percent_encoding::percent_decode_str;
 use regex::Regex;
-use sys::fs;
 use sys::names::expand_home;
+use sys::read::read_range;
 
 static WORD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"'([^']+)'|"([^"]+)"|(?:\\.|[^\s\\])+"#).expect("a constant pattern")
@@ -26,7 +26,7 @@ pub(super) fn find_dropped_files(line: &str, home: Option<&Path>) -> Vec<PathBuf
     let paths = words.map(|word| expand_home(Path::new(&path(word)), home));
     let is_shown = |path: &PathBuf| {
         path.is_absolute()
-            && fs::read_start(path, 16).is_some_and(|head| detect_by_mark(&head).is_some())
+            && read_range(path, 0, 16).is_ok_and(|(_, head)| detect_by_mark(&head).is_some())
     };
     paths.filter(is_shown).collect()
 }

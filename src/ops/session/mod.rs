@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-pub use self::args::SessionArgs;
+pub use self::args::{SessionArgs, WITHOUT};
 use self::commands::{COMMANDS, Input, parse_input};
 use self::dropped::find_dropped_files;
 pub use self::start::NAME;

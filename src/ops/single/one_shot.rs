@@ -99,7 +99,7 @@ impl OneShot {
     }
 
     /// The report of a reply, with keys of the tool's own.
-    pub fn report_reply(&self, reply: Reply, file: &Path) -> Result<Report, Problem> {
+    pub fn report_reply(&self, reply: Reply, file: &Path) -> Report {
         let truncated = reply.stop == StopReason::Length;
         let mut report = Report::done(reply.text.clone());
         if truncated {
@@ -107,16 +107,15 @@ impl OneShot {
             report.error = Some("the reply was cut off by the length limit".to_owned());
         }
         let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
-        let report = report
+        report
             .with("file", file.display().to_string())
             .with("provider", self.settings.provider_name())
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
-            .with("response", reply.text);
-        Ok(report
+            .with("response", reply.text)
             .with_usage(&reply.usage)
             .with("stop_reason", if truncated { "length" } else { "end" })
-            .with("truncated", truncated))
+            .with("truncated", truncated)
     }
 }
 

@@ -72,7 +72,7 @@ pub fn send_text(tool: &'static str, args: &TextArgs) -> Result<Report, Problem>
         return report_request(source.show_request(&ask));
     }
     let reply = one_shot.ask_until_valid(messages, schema.as_ref())?;
-    let report = check_answer(one_shot.report_reply(reply, file)?, schema.as_ref());
+    let report = check_answer(one_shot.report_reply(reply, file), schema.as_ref());
     write_output(report, output.as_ref())
 }
 

@@ -90,7 +90,7 @@ pub fn send_file(tool: &'static str, args: &UploadArgs) -> Result<Report, Proble
     let reply = source.ask_with_retries(&mut ask, file, patience, interrupts, &mut tell);
     spinner.stop();
     Ok(one_shot
-        .report_reply(reply?, path)?
+        .report_reply(reply?, path)
         .with("mime", format.media_type())
         .with("bytes", bytes.len())
         .with("kind", format.family())

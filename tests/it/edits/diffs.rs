@@ -11,7 +11,7 @@ use super::{Report, Tally, check_quotes, fixtures, oracle, rounds};
 /// The diff of a trial, put into its file.
 fn run_diff(trial: &Trial, diff: &str) -> Result<Applied, Vec<EditRefusal>> {
     let blocks = parse_edits(diff).unwrap_or_else(|complaint| panic!("{complaint}\n{diff}"));
-    apply(&trial.file(), &blocks)
+    apply(&trial.file(), &blocks, false)
 }
 
 /// How a diff is written down, or what is off in it.

@@ -15,7 +15,7 @@ pub(crate) fn run(data: &[u8]) {
     is_diff(&text);
     if let Ok(files) = parse_diff(&text) {
         for hunks in &files {
-            match apply(&old, &blocks(hunks)) {
+            match apply(&old, &blocks(hunks), false) {
                 Ok(applied) => assert_eq!(applied.changes.len(), hunks.len()),
                 Err(refusals) => assert!(!refusals.is_empty()),
             }
@@ -72,7 +72,7 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     assert_eq!(hunk.old, format!("{before}{gone}{after}"), "{text}");
     assert_eq!(hunk.new, format!("{before}{came}{after}"), "{text}");
     // Where it applies at all (it may stand twice, or change nothing that counts), it gives the new text.
-    if let Ok(applied) = apply(old, &blocks(file)) {
+    if let Ok(applied) = apply(old, &blocks(file), false) {
         let expect = format!("{}{came}{}", &old[..start], &old[end..]);
         let twice = old.match_indices(&hunk.old).count() != 1;
         // What comes takes the file's line ends, and a byte order mark stays.

@@ -8,7 +8,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let file = String::from_utf8_lossy(input.field()).into_owned();
     let Ok(blocks) = parse(&input.text()) else { return };
-    match apply(&file, &blocks) {
+    match apply(&file, &blocks, false) {
         Ok(applied) => {
             assert_eq!(applied.changes.len(), blocks.len());
             assert_ne!(applied.text, file);

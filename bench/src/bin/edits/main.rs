@@ -91,7 +91,7 @@ fn main() {
             black_box(std::fs::read_to_string(&path).expect("it was written"));
         });
         for (_, block) in &cases {
-            time(&mut || drop(black_box(apply(black_box(&file), std::slice::from_ref(block)))));
+            time(&mut || drop(black_box(apply(black_box(&file), std::slice::from_ref(block), false))));
         }
         for ((_, times), took) in times.iter_mut().zip(took) {
             times.push(took);

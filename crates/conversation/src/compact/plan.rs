@@ -1,5 +1,6 @@
 //! Decides which parts of a conversation a compaction keeps, and in which order.
 
+use crate::format::numbers::whole;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -147,12 +148,7 @@ impl<'a> Planner<'a> {
         let context_tokens = self.estimate.tokens(context);
         let room = self.window() * GOAL - context_tokens as f64;
         if room < LEAST_ROOM {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "it is an estimate"
-            )]
-            let needed = ((context_tokens as f64 + LEAST_ROOM) / GOAL) as u64;
+            let needed = whole((context_tokens as f64 + LEAST_ROOM) / GOAL);
             return Err(format!(
                 "its first context has about {context_tokens} tokens, which needs a window of {needed}, and the window has {}",
                 self.window
@@ -276,17 +272,12 @@ impl<'a> Planner<'a> {
         parts.extend(self.children(middle.clone()));
         parts.push(PlanPart::Notice);
         self.push_newest(&mut parts, newest);
-        let mut summarized = Vec::new();
         let is_left_out = |at: usize| {
             self.pieces[at].name() == Some("context-update")
                 || matches!(self.state(at), Some(NoticeState::Pointers | NoticeState::Edited))
         };
-        for at in middle.clone().filter(|at| !is_left_out(*at)) {
-            match self.pointer_savings(at, LONG_RESULT) {
-                Some(_) => summarized.push(PlanPart::Pointer(at)),
-                None => summarized.push(PlanPart::Keep(self.pieces[at].span.clone())),
-            }
-        }
+        let summarized = middle.clone().filter(|at| !is_left_out(*at));
+        let summarized: Vec<PlanPart> = summarized.map(|at| self.part(at, LONG_RESULT)).collect();
         let checkpoint = (room / 4.0).min(CHECKPOINT);
         let rest: usize = parts.iter().map(|part| self.bytes_of(part)).sum();
         let before = self.bytes_of_range(0..self.text.len());
@@ -295,12 +286,7 @@ impl<'a> Planner<'a> {
         if after > before / 10 * 9 {
             return None;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is between 0 and the limit"
-        )]
-        let words = (checkpoint * WORDS) as u64;
+        let words = whole(checkpoint * WORDS);
         let pointers =
             summarized.iter().filter(|part| matches!(part, PlanPart::Pointer(_))).count();
         Some(Plan {
@@ -414,11 +400,15 @@ impl<'a> Planner<'a> {
             .take(16)
             .collect();
         last.reverse();
-        let part = |at: usize| match self.pointer_savings(at, LONG_IN_NEWEST) {
+        last.into_iter().map(|at| self.part(at, LONG_IN_NEWEST)).collect()
+    }
+
+    /// A piece as it is, or a pointer to it if it is longer than `most`.
+    fn part(&self, at: usize, most: usize) -> PlanPart {
+        match self.pointer_savings(at, most) {
             Some(_) => PlanPart::Pointer(at),
             None => PlanPart::Keep(self.pieces[at].span.clone()),
-        };
-        last.into_iter().map(part).collect()
+        }
     }
 
     /// The state of a block of an earlier compaction; `None` for any other piece.

@@ -2,6 +2,7 @@
 
 use super::notice::Notice;
 use crate::format::file::Piece;
+use crate::format::numbers::whole;
 use crate::shown_file::ShownFile;
 
 /// The default number of tokens per byte, before a model has counted.
@@ -83,23 +84,13 @@ impl TokenEstimate {
     }
 
     /// Converts bytes to estimated tokens.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is an estimate"
-    )]
     pub fn tokens(&self, bytes: usize) -> u64 {
-        (bytes as f64 * self.tokens_per_byte) as u64
+        whole(bytes as f64 * self.tokens_per_byte)
     }
 
     /// Converts tokens to estimated bytes.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is an estimate"
-    )]
     pub(super) fn bytes(&self, tokens: f64) -> usize {
-        (tokens.max(0.0) / self.tokens_per_byte) as usize
+        usize::try_from(whole(tokens / self.tokens_per_byte)).unwrap_or(usize::MAX)
     }
 
     /// The estimated tokens of the whole text of this many bytes, with its pictures and documents.

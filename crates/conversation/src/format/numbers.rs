@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+/// The whole part of a number: 0 below zero, and the largest one where it does not fit.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+pub fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// Formats a number of bytes: `812 B`, `4.1 KB`, `20.0 MB`.
 pub fn format_bytes(count: u64) -> String {
     match count {

@@ -1,8 +1,12 @@
 //! Edits as a table: a file, blocks, and what must come out.
 
-use super::{Applied, Cause, How, apply, apply_everywhere};
+use super::{Applied, Cause, How};
 use conversation::format::edit::EditBlock;
 use proptest::prelude::*;
+
+fn apply(text: &str, blocks: &[EditBlock]) -> Result<Applied, Vec<super::EditRefusal>> {
+    super::apply(text, blocks, false)
+}
 
 fn blocks(pairs: &[(&str, &str)]) -> Vec<EditBlock> {
     let block = |(i, (s, r)): (usize, &(&str, &str))| EditBlock {
@@ -361,29 +365,29 @@ fn a_part_of_a_very_long_line_that_is_there_once() {
     no(&line("12"), &[("12\n", "x\n")], "has too few letters and digits");
     no("x \"id\": 12, y\n", &block, "(in line 1); blocks need whole lines");
     // Everywhere, if that is asked for.
-    let all = |text: &str| apply_everywhere(text, &blocks(&block)).map(|applied| applied.text);
+    let all = |text: &str| super::apply(text, &blocks(&block), true).map(|applied| applied.text);
     assert_eq!(all(&twice), Ok(line("15, \"id\": 15")));
     assert_eq!(all(&format!("{twice}{twice}")), Ok(line("15, \"id\": 15").repeat(2)));
     assert!(all(&line("12, \"id\": 123")).is_err(), "one of them is cut");
     assert!(all(&format!("{twice}x \"id\": 12, y\n")).is_err(), "one is in a short line");
-    let broken = apply_everywhere(&twice, &blocks(&[("\"id\": 12\n", "a\nb\n")])).unwrap();
+    let broken = super::apply(&twice, &blocks(&[("\"id\": 12\n", "a\nb\n")]), true).unwrap();
     assert_eq!(broken.text, format!("first\n{pad}a\nb, a\nb, {pad}\nlast\n"));
     assert_eq!((broken.changes[0].removed, broken.changes[0].added), (1, 3));
 }
 
 #[test]
 fn every_place_is_changed_where_that_is_asked_for() {
-    let everywhere = |pairs| apply_everywhere(CODE, &blocks(pairs)).map(|applied| applied.text);
+    let everywhere = |pairs| super::apply(CODE, &blocks(pairs), true).map(|applied| applied.text);
     let text = CODE.replace("let a = 1;", "let a = 7;");
     assert_eq!(everywhere(&[("    let a = 1;\n", "    let a = 7;\n")]), Ok(text));
     assert_eq!(everywhere(&[("    a + b\n", "    b\n")]), Ok(CODE.replace("a + b", "b")));
     assert!(everywhere(&[("    let a = 2;\n", "x\n")]).is_err());
     // However many there are; those that overlap are not certain.
     let many = "same\n".repeat(5_000);
-    let applied = apply_everywhere(&many, &blocks(&[("same\n", "x\n")])).unwrap();
+    let applied = super::apply(&many, &blocks(&[("same\n", "x\n")]), true).unwrap();
     assert_eq!((applied.text, applied.places), ("x\n".repeat(5_000), 5_000));
     let half = "same\n".repeat(2_500);
-    assert!(apply_everywhere(&many, &blocks(&[(&half, "x\n")])).is_err());
+    assert!(super::apply(&many, &blocks(&[(&half, "x\n")]), true).is_err());
 }
 
 /// Lines of few kinds, so that they repeat, with all line ends.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Url, redirect};
+use reqwest::{Method, Url};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime;
 
 use std::os::fd::AsFd;
 use sys::http::error::list_causes;
-use sys::http::{ResponseHead, certificates, find_proxy, read_head, run_until};
+use sys::http::{ResponseHead, client_builder, find_proxy, read_head, run_until};
 use sys::interrupt::Interrupts;
 
 /// A request.
@@ -104,15 +104,7 @@ async fn exchange(client: reqwest::Client, request: FetchRequest) -> Result<Fetc
 
 fn build_client(request: &FetchRequest) -> Result<reqwest::Client, String> {
     let files = (std::env::var_os("SSL_CERT_FILE"), std::env::var_os("SSL_CERT_DIR"));
-    let tls = if request.url.scheme() == "https" {
-        certificates::trust_roots(files.0, files.1)?
-    } else {
-        certificates::configure(rustls::RootCertStore::empty())?
-    };
-    let builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .redirect(redirect::Policy::none())
-        .referer(false)
+    let builder = client_builder(request.url.scheme() == "https", files)?
         .user_agent(concat!("nagent-think/", env!("CARGO_PKG_VERSION")));
     let proxy = find_proxy(request.url.scheme()).and_then(|name| std::env::var(name).ok());
     let builder = match proxy {

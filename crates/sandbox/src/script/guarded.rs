@@ -175,49 +175,39 @@ impl WriteTarget {
         may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
     ) -> Result<(), String> {
         if self.file_type() == Some(FileType::Directory) {
-            check_below(&self.dir, &self.name, &self.path, may_remove)?;
+            visit((&self.dir, &self.name, &self.path), false, may_remove)?;
         }
-        remove_entry(&self.dir, &self.name, &self.path, may_remove)
+        visit((&self.dir, &self.name, &self.path), true, may_remove)
     }
 }
 
-fn check_below(
-    dir: &OwnedFd,
-    name: &OsStr,
-    path: &Path,
+/// Calls `may_remove` with each path in a folder; with `removes`, it then removes the entry, which may be a file.
+fn visit(
+    (dir, name, path): (&OwnedFd, &OsStr, &Path),
+    removes: bool,
     may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
+    if removes {
+        match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(error) => return Err(explain(path)(error)),
+        }
+    }
     let folder = match open_below(dir, Path::new(name)) {
         // Not a folder, or already gone.
-        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(()),
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) if !removes => return Ok(()),
         opened => opened.map_err(explain(path))?,
     };
     for name in list_names(&folder).map_err(explain(path))? {
         let below = path.join(&name);
         may_remove(&below)?;
-        check_below(&folder, &name, &below, may_remove)?;
+        visit((&folder, &name, &below), removes, may_remove)?;
+    }
+    if removes {
+        rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR).map_err(explain(path))?;
     }
     Ok(())
-}
-
-fn remove_entry(
-    dir: &OwnedFd,
-    name: &OsStr,
-    path: &Path,
-    may_remove: &mut dyn FnMut(&Path) -> Result<(), String>,
-) -> Result<(), String> {
-    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(error) => return Err(explain(path)(error)),
-    }
-    let folder = open_below(dir, Path::new(name)).map_err(explain(path))?;
-    for name in list_names(&folder).map_err(explain(path))? {
-        let below = path.join(&name);
-        may_remove(&below)?;
-        remove_entry(&folder, &name, &below, may_remove)?;
-    }
-    rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR).map_err(explain(path))
 }
 
 /// The names in an open folder, sorted.

@@ -12,37 +12,21 @@ use std::sync::LazyLock;
 
 use conversation::redact;
 
-/// A list of words. Split once: every variable is compared with them, several times in a run.
-type Words = LazyLock<Vec<&'static str>>;
-
-/// Words for credentials.
-static WORDS: Words = LazyLock::new(|| {
-    split_words(
+/// Words for credentials; endings of words that are written together with others (`GITHUBTOKEN`, `PGPASSWORD`); other words
+/// with the same endings (`ASKPASS` is a program); and words at the end of a name that describes a credential and does not hold
+/// one. Split once: every variable is compared with them, several times in a run.
+static WORDS: LazyLock<[Vec<&str>; 4]> = LazyLock::new(|| {
+    [
         "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
-    MNEMONIC SAS WEBHOOK SK TOTP KEYCHAIN KEYSTORE",
-    )
-});
-
-/// Endings of words that are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
-static ENDS: Words = LazyLock::new(|| {
-    split_words(
+         MNEMONIC SAS WEBHOOK SK TOTP KEYCHAIN KEYSTORE",
         "TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS PASSWORD PASSWORDS PASSWD \
-    PASSPHRASE PASS PWD AUTH APIKEY APIKEYS ACCESSKEY ACCOUNTKEY AUTHKEY DEPLOYKEY \
-    ENCRYPTIONKEY LICENSEKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY",
-    )
+         PASSPHRASE PASS PWD AUTH APIKEY APIKEYS ACCESSKEY ACCOUNTKEY AUTHKEY DEPLOYKEY \
+         ENCRYPTIONKEY LICENSEKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY",
+        "ASKPASS BYPASS COMPASS ENCOMPASS OAUTH OLDPWD OVERPASS SURPASS TRESPASS UNDERPASS XAUTH",
+        "ALGORITHM METHOD MODE NAME PROVIDER SOCK TYPE",
+    ]
+    .map(|words| words.split_whitespace().collect())
 });
-
-/// Other words with the same endings. `ASKPASS` is a program.
-static OTHERS: Words = LazyLock::new(|| {
-    split_words(
-        "ASKPASS BYPASS COMPASS ENCOMPASS OAUTH OLDPWD OVERPASS SURPASS TRESPASS UNDERPASS \
-    XAUTH",
-    )
-});
-
-/// Words at the end of a name that describes a credential and does not hold one.
-static ABOUT: Words =
-    LazyLock::new(|| split_words("ALGORITHM METHOD MODE NAME PROVIDER SOCK TYPE"));
 
 /// The kind of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +139,7 @@ fn classify_name(name: &str) -> Word {
     if is_webhook || *last == "ID" && before.last() == Some(&"KEY") {
         return Word::Always;
     }
-    if ABOUT.contains(last) {
+    if WORDS[3].contains(last) {
         return Word::None;
     }
     if !is_credential_word(last) {
@@ -173,12 +157,8 @@ fn classify_name(name: &str) -> Word {
 }
 
 fn is_credential_word(word: &str) -> bool {
-    let has_end = || ENDS.iter().any(|end| word.ends_with(end));
-    WORDS.contains(&word) || has_end() && !OTHERS.contains(&word)
-}
-
-fn split_words(text: &'static str) -> Vec<&'static str> {
-    text.split_whitespace().collect()
+    let [words, ends, others, _] = &*WORDS;
+    words.contains(&word) || ends.iter().any(|end| word.ends_with(end)) && !others.contains(&word)
 }
 
 /// Whether a value is yes, no, or nothing.

@@ -14,7 +14,7 @@ use crate::fs;
 use conversation::limits;
 
 /// Trusts the built-in roots and the certificates in the file and the folder's files. An error names the path.
-pub fn trust_roots(
+pub(super) fn trust_roots(
     file: Option<OsString>,
     folder: Option<OsString>,
 ) -> Result<ClientConfig, String> {
@@ -48,7 +48,7 @@ fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<usize, Str
 }
 
 /// The TLS settings of a client that trusts these roots.
-pub fn configure(roots: RootCertStore) -> Result<ClientConfig, String> {
+pub(super) fn configure(roots: RootCertStore) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder =
         builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;

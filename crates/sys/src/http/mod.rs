@@ -4,7 +4,7 @@
 //! The total time has a limit only if the user set one, since a model may talk for long; each silence has a limit. Its
 //! async runtime runs on the calling thread.
 
-pub mod certificates;
+mod certificates;
 pub mod error;
 
 use std::env;
@@ -342,20 +342,29 @@ pub async fn run_until<T>(work: impl Future<Output = T>, stop: impl Future) -> O
     .await
 }
 
-fn build_client(
-    needs: ConnectionNeeds,
-    connect_timeout: Duration,
-    (file, folder): (Option<OsString>, Option<OsString>),
-) -> Result<reqwest::Client, String> {
-    let tls = if needs.tls {
+/// The values of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+pub type Certificates = (Option<OsString>, Option<OsString>);
+
+/// What all HTTP clients have in common: no redirects, and roots of trust where they need some.
+pub fn client_builder(
+    tls: bool,
+    (file, folder): Certificates,
+) -> Result<reqwest::ClientBuilder, String> {
+    let tls = if tls {
         certificates::trust_roots(file, folder)?
     } else {
         certificates::configure(RootCertStore::empty())?
     };
-    let builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .redirect(redirect::Policy::none())
-        .referer(false)
+    let builder = reqwest::Client::builder().tls_backend_preconfigured(tls);
+    Ok(builder.redirect(redirect::Policy::none()).referer(false))
+}
+
+fn build_client(
+    needs: ConnectionNeeds,
+    connect_timeout: Duration,
+    certificates: Certificates,
+) -> Result<reqwest::Client, String> {
+    let builder = client_builder(needs.tls, certificates)?
         .connect_timeout(connect_timeout)
         .user_agent(concat!("nagent/", env!("CARGO_PKG_VERSION")));
     let builder = if needs.direct { builder.no_proxy() } else { builder };

@@ -15,9 +15,8 @@ use sys::env::Env;
 pub(super) struct AgentSettings {
     /// Its name.
     agent: Option<String>,
-    provider: Option<String>,
-    model: Option<String>,
-    base_url: Option<String>,
+    /// The flags for the model.
+    pub(super) model: ModelArgs,
     /// The variable with the provider's credential, and its value with the place that it came from.
     pub(super) key: Option<(&'static str, (String, String))>,
     /// Maximum number of tokens in a reply.
@@ -54,7 +53,9 @@ impl AgentSettings {
             max_tokens.transpose()?.map(NonZero::get).or(script.max_tokens).or(of_home);
         let max_iterations = Some(config.max_iterations.map_or(50, NonZero::get));
         let model = variable("THINKINGSCRIPT__MODEL").or_else(|| script.model.clone());
-        let settings = Self { model, max_tokens, max_iterations, ..Self::default() };
+        let mut settings =
+            Self { model: request.model.clone(), max_tokens, max_iterations, ..Self::default() };
+        settings.model.model = settings.model.model.or(model);
         // A flag is meant for this run, whatever the script says.
         if request.model.provider.is_some() {
             return Ok(settings);
@@ -95,9 +96,12 @@ impl AgentSettings {
         let key = key.or_else(|| Some((filled(agent.api_key)?, format!("api_key in {path}"))));
         Ok(Self {
             agent: Some(name.to_owned()),
-            provider: Some(provider.name().to_owned()),
-            model: self.model.or(filled(agent.model)),
-            base_url: base.or(filled(agent.api_base)),
+            model: ModelArgs {
+                provider: Some(provider.name().to_owned()),
+                model: self.model.model.or(filled(agent.model)),
+                base_url: self.model.base_url.or(base).or(filled(agent.api_base)),
+                ..self.model
+            },
             key: provider.credential_variables().first().copied().zip(key),
             ..self
         })
@@ -112,7 +116,8 @@ impl AgentSettings {
             let hint = format!("{} is for scripts alone", KEYS[0].0);
             return Problem { hint, ..problem };
         };
-        let is_own = |(_, of): &&(&str, Provider)| Some(of.name()) == self.provider.as_deref();
+        let is_own =
+            |(_, of): &&(&str, Provider)| Some(of.name()) == self.model.provider.as_deref();
         let variable = KEYS.iter().find(is_own).map(|(name, _)| format!(" or {name}"));
         let hint = format!(
             "{}{}, or write api_key into {}/{agent}.json",
@@ -121,14 +126,5 @@ impl AgentSettings {
             home.folder.join("agents").display()
         );
         Problem { hint, ..problem }
-    }
-
-    /// The flags for the model; those that were given win.
-    pub(super) fn model_args(&self, given: &ModelArgs) -> ModelArgs {
-        let mut args = given.clone();
-        args.provider = args.provider.or_else(|| self.provider.clone());
-        args.model = args.model.or_else(|| self.model.clone());
-        args.base_url = args.base_url.or_else(|| self.base_url.clone());
-        args
     }
 }

@@ -199,7 +199,7 @@ impl Thought {
             // Stdout is the script's: the answer is in the report.
             json: true,
             quiet: request.quiet,
-            model: settings.model_args(&request.model),
+            model: settings.model.clone(),
             limits,
             lock_timeout: Some(request.lock_timeout),
             ..RunArgs::default()

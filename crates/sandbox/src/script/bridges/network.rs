@@ -23,16 +23,8 @@ const PRIVATE_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorizat
 
 /// Headers that control the connection and its destination: with them, a script could reach another host than the
 /// allowed one.
-const CONNECTION_HEADERS: [&str; 8] = [
-    "host",
-    "connection",
-    "content-length",
-    "expect",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+const CONNECTION_HEADERS: &str =
+    "host connection content-length expect te trailer transfer-encoding upgrade";
 
 impl Bridges<'_> {
     pub(super) fn fetch(
@@ -66,7 +58,7 @@ impl Bridges<'_> {
             limit: limits::JS_READ,
         };
         let is_refused = |(name, _): &&(String, String)| {
-            name.starts_with("proxy-") || CONNECTION_HEADERS.contains(&name.as_str())
+            name.starts_with("proxy-") || CONNECTION_HEADERS.split(' ').any(|one| one == name)
         };
         if let Some((name, _)) = request.headers.iter().find(is_refused) {
             return Err(format!("the header {name} cannot be set"));
