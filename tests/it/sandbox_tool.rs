@@ -428,7 +428,7 @@ fn links_that_lead_out_of_gits_own_folder_are_removed() {
     std::os::unix::fs::symlink(&old, sandbox.work().join(".git/OLD_LINK")).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(60));
     let script = format!(
-        "mkdir -p .git/worktrees .git/logs/refs/heads/objects; rm -fr .git/objects/info; \
+        "mkdir -p .git/worktrees .git/logs/refs/heads/objects; rm -fr .git/objects/info .git/objects/ff; \
          for name in COMMIT_EDITMSG FETCH_HEAD logs/HEAD logs/refs/heads/main logs/refs/heads/objects/x worktrees/w objects/info objects/ff; \
          do ln -sf {0} .git/$name; done; \
          ln -s {0}_new .git/SQUASH_MSG; ln -sf refs/heads/main .git/INSIDE",

@@ -159,6 +159,10 @@ impl Tty {
 
     /// Adds typed keys to a line, and shows them: the terminal does not in raw mode.
     fn take_keys(&mut self, keys: &[u8], typed: &mut Vec<u8>) {
+        // An arrow or the like, which comes as several.
+        if keys.starts_with(b"\x1b") {
+            return;
+        }
         for &key in keys {
             match key {
                 8 | 0x7f if !typed.is_empty() => {

@@ -168,7 +168,11 @@ async fn find_server(name: &str, entries: &Entries) -> Result<Arc<Server>, Failu
     let shown = quote_name(name);
     let entry = entries.get(name).ok_or_else(|| {
         let known: Vec<String> = entries.keys().map(quote_name).collect();
-        usage(format!("there is no server {shown}; there are: {}", known.join(", ")))
+        let known = match known.join(", ") {
+            names if names.is_empty() => "nagent-mcp add adds one".to_owned(),
+            names => format!("there are: {names}"),
+        };
+        usage(format!("there is no server {shown}; {known}"))
     })?;
     let definition = entry.definition.as_ref().map_err(|why| usage(format!("{shown}: {why}")))?;
     let mut running = entry.running.lock().await;

@@ -1,5 +1,6 @@
 //! The limits of a run, as one table: each field has the name of its flag and of its setting. Children get the rest of all of them.
 
+use crate::format::numbers::format_count;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,12 +53,12 @@ impl Limits {
     pub fn find_reached(self, spent: Spent) -> Option<String> {
         let Self { max_turns, max_seconds, max_tokens, max_cost } = self;
         let limit = if spent.turns >= max_turns {
-            let plural = if max_turns == 1 { "" } else { "s" };
-            format!("{max_turns} turn{plural} was reached (--max-turns)")
+            format!("{} was reached (--max-turns)", format_count(max_turns, "turn"))
         } else if let Some(most) = max_seconds.filter(|most| spent.seconds >= *most) {
             format!("{most} seconds was reached (--max-seconds)")
         } else if let Some(most) = max_tokens.filter(|most| spent.tokens >= *most) {
-            format!("{most} tokens was reached with {} (--max-tokens)", spent.tokens)
+            let most = format_count(most, "token");
+            format!("{most} was reached with {} (--max-tokens)", spent.tokens)
         } else {
             let most = max_cost.filter(|most| spent.cost >= *most)?;
             format!("{most} dollars was reached with {:.4} (--max-cost)", spent.cost)
