@@ -85,6 +85,7 @@ fn what_commands_changed_is_taken_back_with_what_tags_wrote() {
     let git = listing(&sandbox.work().join(".git"));
     let undone = take_back(&sandbox, &[]).assert_exit(0);
     assert_eq!(tree(&sandbox), before, "{}", undone.stdout);
+    assert!(!sandbox.work().join("d").exists(), "an empty folder of the run");
     assert_eq!(listing(&sandbox.work().join(".git")), git, "nothing is written in the repository");
     take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
     assert!(!sandbox.base().join("evil").exists(), "no filter is run");

@@ -193,6 +193,11 @@ pub fn rename_file(from: &Path, to: &Path) -> Result<()> {
     sync_folder(parent_folder(to))
 }
 
+/// Removes a folder if it is empty. Returns whether it did.
+pub fn remove_empty_folder(path: &Path) -> bool {
+    fs::remove_dir(path).is_ok()
+}
+
 /// Removes a file that may be gone already.
 pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {

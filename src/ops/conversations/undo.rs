@@ -518,7 +518,23 @@ fn write_all(call: &Call<'_>, plans: &mut [UndoPlan]) -> Result<(), Problem> {
         }
         return Err(Problem::failed(message));
     }
+    let here = call.env.current_folder()?;
+    let removed = plans.iter().filter(|plan| plan.goal.bytes.is_none());
+    removed.for_each(|plan| remove_new_folders(plan, &here));
     Ok(())
+}
+
+/// Removes the folders of a removed file that came with its run and are empty.
+fn remove_new_folders(plan: &UndoPlan, here: &Path) {
+    let age = plan.changes.last().map_or(0, |oldest| clock::seconds_since(&oldest.facts.at));
+    let is_new = |folder: &Path| {
+        let born = file_stamp::born_at(folder);
+        born.is_some_and(|born| clock::since_epoch().saturating_sub(born).as_secs() <= age)
+    };
+    let folders = plan.path.ancestors().skip(1);
+    let is_removed =
+        |it: &&Path| !here.starts_with(it) && is_new(it) && fs::remove_empty_folder(it);
+    folders.take_while(is_removed).for_each(drop);
 }
 
 /// Records an undo in the log, and in the conversations that made the changes.
