@@ -255,3 +255,53 @@ fn where_nothing_is_remembered_a_removed_file_is_not_hidden_by_a_new_one() {
     run(&sandbox, "x", shell("rm d/a; touch d/c"));
     take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/d, ", "/d/c"]);
 }
+
+#[test]
+fn what_is_beside_a_tracked_file_in_an_ignored_folder_stays_and_is_named() {
+    for rules in ["d/\n", "d/*\n", "*\n"] {
+        let sandbox = sandbox().file("d/f", "f\n").file("d/.env", "A=1\n").file("d/u", "u\n");
+        sandbox.write(".gitignore", rules);
+        sandbox.program("git", &["add", "-f", "d/f", ".gitignore"]).run().assert_exit(0);
+        commit(&sandbox);
+        let env = || sandbox.read("d/.env");
+        run(&sandbox, "first", shell("echo x >> a.txt"));
+        run(&sandbox, "swap", shell("echo build/ > .gitignore; cp -r d t; rm -r d; mv t d"));
+        take_back(&sandbox, &[]);
+        assert_eq!((env(), sandbox.read("d/u")), ("A=1\n".into(), "u\n".into()), "{rules}");
+        assert_eq!(sandbox.read(".gitignore"), rules);
+        // Of others, which no snapshot has.
+        for name in ["k", "l", "m"] {
+            sandbox.write(&format!("d/{name}"), "k\n");
+        }
+        run(&sandbox, "change", shell("git add -f d/k; sed -i s/k/K/ d/k"));
+        take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["ignored by git before: ", "/d/k"]);
+        assert_eq!(sandbox.read("d/k"), "K\n", "{rules}");
+        run(&sandbox, "quiet", shell("rm d/l; echo x >> d/m; echo n > d/n; echo x >> a.txt"));
+        let left = ["ignored by git before: ", "/d/l", "/d/m", "/d/n"];
+        take_back(&sandbox, &[]).assert_exit(1).stdout_has(&left);
+    }
+}
+
+#[test]
+fn untracked_files_at_the_top_are_remembered_where_all_folders_are_ignored() {
+    let sandbox = sandbox().file(".gitignore", "*/\n");
+    commit(&sandbox);
+    sandbox.write("u", "mine\n");
+    sandbox.write("w", "w\n");
+    run(&sandbox, "x", shell("rm .gitignore; sed -i s/mine/S/ u; cp w t; mv t w; echo n > n"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    let texts = [".gitignore", "u", "w"].map(|name| sandbox.read(name));
+    assert_eq!(texts, ["*/\n", "mine\n", "w\n"]);
+    assert!(!sandbox.work().join("n").exists());
+}
+
+#[test]
+fn a_repository_of_another_working_tree_is_not_taken_for_this_one() {
+    let sandbox = sandbox();
+    std::fs::create_dir(sandbox.base().join("other")).unwrap();
+    let other = sandbox.base().join("other").display().to_string();
+    sandbox.program("git", &["config", "core.worktree", &other]).run().assert_exit(0);
+    run(&sandbox, "x", shell("echo x >> a.txt"));
+    let left = ["names another working tree", "/a.txt"];
+    take_back(&sandbox, &[]).assert_exit(1).stdout_has(&left);
+}

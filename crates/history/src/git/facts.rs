@@ -6,11 +6,13 @@
 
 use super::repository::{ask_repository, describe_open_error};
 use conversation::format::harmless::quote_name;
-use git2::{ErrorCode, Repository, StatusOptions, StatusShow};
-use std::ffi::{OsStr, OsString};
+use git2::{ErrorCode, Index, Repository, StatusEntry, StatusOptions, StatusShow};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use sys::fs::real_path;
 
 const REMOTES: usize = 20;
 
@@ -78,17 +80,35 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
     paths.into_iter().map(|path| top.join(path)).collect()
 }
 
-/// The ignored entries of the top where all is ignored that is not excepted: libgit2 lists none of them.
-pub(super) fn list_ignored_top(repository: &Repository) -> Vec<Vec<u8>> {
-    let is_ignored = |name: &OsStr| repository.is_path_ignored(name).unwrap_or(false);
-    let top = repository.workdir().filter(|_| is_ignored(OsStr::new("any name")));
-    let tracked = repository.index().ok();
-    let is_tracked =
-        |name: &OsStr| tracked.as_ref().is_some_and(|it| it.get_path(name.as_ref(), 0).is_some());
-    let entries = top.and_then(|top| fs::read_dir(top).ok()).into_iter().flatten().flatten();
-    let names = entries.map(|it| it.file_name()).filter(|name| name != ".git");
-    let names = names.filter(|name| is_ignored(name) && !is_tracked(name));
-    names.map(OsString::into_vec).collect()
+/// What libgit2 leaves out of its lists, with whether it is ignored: what is in an ignored folder beside files of the index, and
+/// at a top that it takes for ignored (where the rules are `*` or `*/`).
+pub(super) fn list_left_out(repository: &Repository, index: &Index) -> Vec<(PathBuf, bool)> {
+    let is_ignored = |path: &Path| repository.is_path_ignored(path).unwrap_or(false);
+    let mut folders = BTreeSet::new();
+    for entry in index.iter() {
+        let path = Path::new(OsStr::from_bytes(&entry.path));
+        let above = path.ancestors().skip(1);
+        let new = above.take_while(|it| !folders.contains(*it)).map(Path::to_owned);
+        folders.extend(new.collect::<Vec<_>>());
+    }
+    folders.insert(PathBuf::new());
+    let Some(top) = repository.workdir() else { return Vec::new() };
+    // A link may be in the place of a folder.
+    let is_there =
+        |folder: &Path| real_path(&top.join(folder)).is_some_and(|it| it == top.join(folder));
+    let mut left_out = Vec::new();
+    let is_top = |folder: &Path| folder.as_os_str().is_empty();
+    for folder in folders.iter().filter(|it| is_top(it) || is_ignored(it) && is_there(it)) {
+        for entry in fs::read_dir(top.join(folder)).into_iter().flatten().flatten() {
+            let path = folder.join(entry.file_name());
+            let is_known = folders.contains(&path) || index.get_path(&path, 0).is_some();
+            if !is_known && path != Path::new(".git") {
+                let is_ignored = is_ignored(&path);
+                left_out.push((path, is_ignored));
+            }
+        }
+    }
+    left_out
 }
 
 /// Lists the files and folders that git ignores in the tree with this top.
@@ -99,12 +119,14 @@ pub fn list_ignored(top: &Path) -> Vec<PathBuf> {
         options.include_untracked(true).recurse_untracked_dirs(true);
         let statuses = repository.statuses(Some(&mut options))?;
         let ignored = statuses.iter().filter(|it| it.status().is_ignored());
-        let mut all: Vec<_> = ignored.map(|it| it.path_bytes().to_owned()).collect();
-        all.extend(list_ignored_top(&repository));
+        let path = |it: StatusEntry<'_>| PathBuf::from(OsStr::from_bytes(it.path_bytes()));
+        let mut all: BTreeSet<PathBuf> = ignored.map(path).collect();
+        let left_out = list_left_out(&repository, &repository.index()?).into_iter();
+        all.extend(left_out.filter(|(_, is_ignored)| *is_ignored).map(|(path, _)| path));
         Ok(all)
     };
-    let ignored: Vec<Vec<u8>> = ask_repository(top, list).unwrap_or_default();
-    ignored.iter().map(|it| top.join(OsStr::from_bytes(it)).components().collect()).collect()
+    let ignored = ask_repository(top, list).unwrap_or_default();
+    ignored.iter().map(|it| top.join(it).components().collect()).collect()
 }
 
 /// Reads the facts about the repository of `cwd`. Starts no program, opens no connection and never fails.

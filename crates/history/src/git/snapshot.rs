@@ -19,7 +19,7 @@ use git2::{
     OdbLookupFlags, Oid, Repository,
 };
 
-use super::facts::list_ignored_top;
+use super::facts::list_left_out;
 use super::repository::open_repository;
 use super::worker::run_in_worker;
 use conversation::format::harmless::quote_name;
@@ -164,6 +164,8 @@ fn with_store<T: Send + 'static>(
     // Twice: the time is checked between files, and a disk may not answer at all.
     let done = run_in_worker(2 * SNAPSHOT_TIME, &mut || true, move || {
         let user = open_repository(&top).map_err(Error::msg)?;
+        let is_here = user.workdir().and_then(real_path).is_none_or(|it| it == top);
+        ensure!(is_here, "the repository names another working tree");
         create_private_folder(&folder)?;
         let lock = File::open(&folder)?;
         lock.lock()?;
@@ -173,7 +175,10 @@ fn with_store<T: Send + 'static>(
         fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
         // Settings of the user's repository that hide changes.
         let settings = folder.join("settings");
-        fs::write(&settings, "[core]\nignorecase = false\ntrustctime = true\nfilemode = true\n")?;
+        fs::write(
+            &settings,
+            "[core]\nignorecase = false\ntrustctime = true\nfilemode = true\nsymlinks = true\n",
+        )?;
         let mut config = user.config()?;
         config.add_file(&settings, ConfigLevel::App, true)?;
         user.set_config(&config)?;
@@ -210,11 +215,7 @@ impl Store {
             let is_gone = delta.status() == Delta::Deleted;
             let there = if is_gone { None } else { fs::symlink_metadata(&file).ok() };
             let Some(there) = there.filter(|it| it.is_file() || it.is_symlink()) else {
-                if !is_gone && file.join(".git").exists() {
-                    let inside = open_repository(&file).ok();
-                    let commit = inside.and_then(|it| it.head().ok()?.target());
-                    unread.push((name, (REPOSITORY, commit.unwrap_or(Oid::ZERO_SHA1)), 0));
-                }
+                unread.extend(repository_at(&file).filter(|_| !is_gone).map(|it| (name, it, 0)));
                 return Ok(());
             };
             match self.store_file(&file, &there, &mut bytes)? {
@@ -224,9 +225,7 @@ impl Store {
             Ok(())
         };
         let updated = diff.deltas().try_for_each(&mut update);
-        let at_top = list_ignored_top(&self.user).into_iter();
-        unread.extend(at_top.map(|name| (name, (IGNORED, Oid::ZERO_SHA1), 0)));
-        let has_added = updated.is_ok() && self.add_tracked(&mut index)?;
+        let has_added = updated.is_ok() && self.add_left_out(&mut index, &mut unread, &watch)?;
         if has_added || diff.deltas().any(|it| it.status() != Delta::Ignored) {
             // Also what was read in vain: the next snapshot need not read it again.
             index.write()?;
@@ -240,30 +239,55 @@ impl Store {
         Ok(all)
     }
 
-    /// Adds the files that the user's git tracks although they are ignored. Returns whether there are new ones.
-    fn add_tracked(&self, index: &mut Index) -> Result<bool> {
-        // libgit2 does not read every index.
-        let Ok(tracked) = self.user.index() else { return Ok(false) };
+    /// Adds what the diff leaves out: files that the user's git tracks although they are ignored, and what is beside them.
+    /// Returns whether there are new files in the index.
+    fn add_left_out(
+        &self,
+        index: &mut Index,
+        unread: &mut Snapshot,
+        watch: &Stopwatch,
+    ) -> Result<bool> {
         let mut known = index.iter().map(|entry| entry.path).peekable();
         let mut is_new = |path: &Vec<u8>| {
             while known.next_if(|it| it < path).is_some() {}
             known.peek() != Some(path)
         };
-        let missing: Vec<Vec<u8>> =
-            tracked.iter().map(|it| it.path).filter(|it| is_new(it)).collect();
-        drop(known);
+        // libgit2 does not read every index.
+        let tracked = self.user.index().ok();
+        let tracked = tracked.iter().flat_map(Index::iter).map(|it| it.path);
+        let missing: Vec<Vec<u8>> = tracked.filter(|it| is_new(it)).collect();
         let (mut bytes, mut has_added) = (0, false);
-        for path in missing.iter().map(|it| as_path(it)) {
-            let file = self.top.join(path);
+        let mut add = |index: &mut Index, unread: &mut Snapshot, path: &Path| {
+            let (file, name) = (self.top.join(path), path.as_os_str().as_bytes());
+            let there = fs::symlink_metadata(&file).ok();
+            let Some(there) = there.filter(|it| it.is_file() || it.is_symlink()) else {
+                return Ok(());
+            };
             // Not one that a link in the place of its folder leads to.
-            if index.get_path(path, 0).is_none()
-                && file.parent().is_some_and(|folder| real_path(folder).as_deref() == Some(folder))
-                && let Ok(there) = fs::symlink_metadata(&file)
-                && (there.is_file() || there.is_symlink())
-                && let Some((mode, id)) = self.store_file(&file, &there, &mut bytes)?
-            {
-                index.add(&index_entry(path, mode, id, &there))?;
-                has_added = true;
+            let folder = file.parent().unwrap_or(&self.top);
+            if index.get_path(path, 0).is_some() || real_path(folder).as_deref() != Some(folder) {
+                return Ok(());
+            }
+            let seconds = SNAPSHOT_TIME.as_secs();
+            ensure!(watch.elapsed() <= SNAPSHOT_TIME, "the working tree takes over {seconds} s");
+            match self.store_file(&file, &there, &mut bytes)? {
+                Some((mode, id)) => index.add(&index_entry(path, mode, id, &there))?,
+                None => unread.push((name.to_vec(), (0, Oid::ZERO_SHA1), 0)),
+            }
+            has_added = true;
+            Ok(())
+        };
+        for path in &missing {
+            add(index, unread, as_path(path))?;
+        }
+        let named: HashSet<Vec<u8>> = unread.iter().map(|(name, ..)| name.clone()).collect();
+        for (path, is_ignored) in list_left_out(&self.user, index) {
+            let name = path.as_os_str().as_bytes().to_vec();
+            match repository_at(&self.top.join(&path)) {
+                _ if named.contains(&name) => {}
+                Some(repository) => unread.push((name, repository, 0)),
+                None if is_ignored => unread.push((name, (IGNORED, Oid::ZERO_SHA1), 0)),
+                None => add(index, unread, &path)?,
             }
         }
         Ok(has_added)
@@ -345,6 +369,15 @@ impl Store {
         ensure!(is_it, "object {id} is damaged");
         Ok((Some(content), mode == EXECUTABLE))
     }
+}
+
+/// The repository in a folder, and its commit.
+fn repository_at(folder: &Path) -> Option<Entry> {
+    folder.join(".git").exists().then(|| {
+        let inside = open_repository(folder).ok();
+        let commit = inside.and_then(|it| it.head().ok()?.target());
+        (REPOSITORY, commit.unwrap_or(Oid::ZERO_SHA1))
+    })
 }
 
 fn over_bytes() -> String {
