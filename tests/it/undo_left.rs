@@ -305,3 +305,20 @@ fn a_repository_of_another_working_tree_is_not_taken_for_this_one() {
     let left = ["names another working tree", "/a.txt"];
     take_back(&sandbox, &[]).assert_exit(1).stdout_has(&left);
 }
+
+#[test]
+fn a_submodule_that_is_ignored_too_is_named() {
+    for rules in ["sm/\n", "*\n"] {
+        let sandbox = sandbox();
+        sandbox.program("git", &["init", "-q", "sm"]).run().assert_exit(0);
+        sandbox.write("sm/s", "s\n");
+        let inner = "cd sm && git add -A && git -c user.name=a -c user.email=a@x commit -qm x";
+        sandbox.program("sh", &["-c", inner]).run().assert_exit(0);
+        commit(&sandbox);
+        sandbox.write(".git/info/exclude", rules);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        run(&sandbox, "x", shell("rm sm/s; echo n > sm/n; echo x >> a.txt"));
+        take_back(&sandbox, &[]).assert_exit(1).stdout_has(&["/sm, ", "/sm/n"]);
+        assert_eq!(sandbox.read("a.txt"), "one\ntwo\n", "{rules}");
+    }
+}

@@ -84,14 +84,16 @@ pub fn list_submodules(top: &Path) -> Vec<PathBuf> {
 /// at a top that it takes for ignored (where the rules are `*` or `*/`).
 pub(super) fn list_left_out(repository: &Repository, index: &Index) -> Vec<(PathBuf, bool)> {
     let is_ignored = |path: &Path| repository.is_path_ignored(path).unwrap_or(false);
-    let mut folders = BTreeSet::new();
+    let mut folders = BTreeSet::from([PathBuf::new()]);
+    let mut last = PathBuf::new();
     for entry in index.iter() {
-        let path = Path::new(OsStr::from_bytes(&entry.path));
-        let above = path.ancestors().skip(1);
-        let new = above.take_while(|it| !folders.contains(*it)).map(Path::to_owned);
-        folders.extend(new.collect::<Vec<_>>());
+        let folder = Path::new(OsStr::from_bytes(&entry.path)).parent().unwrap_or(&last);
+        if *folder != last {
+            last = folder.to_owned();
+            let new = last.ancestors().take_while(|it| !folders.contains(*it));
+            folders.extend(new.map(Path::to_owned).collect::<Vec<_>>());
+        }
     }
-    folders.insert(PathBuf::new());
     let Some(top) = repository.workdir() else { return Vec::new() };
     // A link may be in the place of a folder.
     let is_there =

@@ -196,6 +196,8 @@ impl Store {
         options.include_untracked(true).recurse_untracked_dirs(true).include_typechange(true);
         options.ignore_submodules(true).include_ignored(true);
         let diff = self.user.diff_index_to_workdir(Some(&index), Some(&mut options))?;
+        // libgit2 does not read every index.
+        let tracked = self.user.index().ok();
         let mut update = |delta: DiffDelta<'_>| {
             let seconds = SNAPSHOT_TIME.as_secs();
             ensure!(watch.elapsed() <= SNAPSHOT_TIME, "the working tree takes over {seconds} s");
@@ -204,7 +206,10 @@ impl Store {
             let path = path.as_path();
             let (file, name) = (self.top.join(path), path.as_os_str().as_bytes().to_vec());
             if delta.status() == Delta::Ignored {
-                unread.push((name, (IGNORED, Oid::ZERO_SHA1), 0));
+                // A submodule may be ignored, too.
+                let submodule = tracked.as_ref().and_then(|it| it.get_path(path, 0));
+                let submodule = submodule.and_then(|_| repository_at(&file));
+                unread.push((name, submodule.unwrap_or((IGNORED, Oid::ZERO_SHA1)), 0));
                 return Ok(());
             }
             if delta.status() != Delta::Untracked {
@@ -252,7 +257,6 @@ impl Store {
             while known.next_if(|it| it < path).is_some() {}
             known.peek() != Some(path)
         };
-        // libgit2 does not read every index.
         let tracked = self.user.index().ok();
         let tracked = tracked.iter().flat_map(Index::iter).map(|it| it.path);
         let missing: Vec<Vec<u8>> = tracked.filter(|it| is_new(it)).collect();
