@@ -211,6 +211,10 @@ fn a_name_is_a_unique_prefix() {
     // A child's name begins with its parent's.
     std::fs::copy(path(&sandbox, "log"), path(&sandbox, "weather.kid")).unwrap();
     assert!(run(&sandbox, &["path", "we"]).assert_exit(0).stdout.ends_with("/weather\n"));
+    // And so does its archive's.
+    let archive = "weather-17dd069c-27c6-41c9-8cb1-a7ca81f31936";
+    std::fs::copy(path(&sandbox, "log"), path(&sandbox, archive)).unwrap();
+    assert!(run(&sandbox, &["path", "we"]).assert_exit(0).stdout.ends_with("/weather\n"));
     run(&sandbox, &["path", "wheather"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
     run(&sandbox, &["path", "../x"]).assert_exit(2).stderr_has(&["\"../x\""]);
     // Without a name, this shell's own.

@@ -256,7 +256,7 @@ fn several_files_are_the_work_of_each() {
 fn names_of_any_bytes_and_leading_dashes_are_files_too() {
     let sandbox = Sandbox::outside_temp();
     sandbox.llm.choose(|_| answer("ok").into());
-    for name in ["-x y.txt", "q\"'\n.txt"] {
+    for name in ["-x y.txt", "q\"'\n.txt", "__init__.py"] {
         sandbox.write(name, "old\n");
         let args = [&format!("--file={name}"), "--clear", "--json", "x"];
         let json = sandbox.file_edit(&args).run().assert_exit(0).json();

@@ -83,6 +83,11 @@ fn a_check_that_cannot_pass_and_what_is_no_text_are_refused() {
         &[
             (&["--check", "nosuchcmd -v", "x"], 2, "--check: nosuchcmd: command not found"),
             (&["--check", " ", "x"], 2, "--check is empty"),
+            (
+                &["--after-write", "nosuchcmd", "x"],
+                2,
+                "--after-write: nosuchcmd: command not found",
+            ),
             (&["-f", "a.png", "x"], 1, "it cannot be decoded"),
             (&["-f", "d", "x"], 1, "it is a folder; name a file in it"),
         ],

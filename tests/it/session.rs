@@ -341,6 +341,23 @@ fn what_is_entered_during_a_run_is_its_next_message() {
 }
 
 #[test]
+fn what_waits_for_the_end_of_a_run_is_not_done_after_an_interrupt() {
+    let latch = Latch::default();
+    let sandbox = Sandbox::new().answer(Answer::held(&latch, answer("never")));
+    let mut pty = start(&sandbox, &["-c", "c"], "» ");
+    pty.type_keys("go\r");
+    sandbox.llm.wait_for_requests(1);
+    pty.type_keys("!touch ran\r");
+    pty.expect("queued for the end of the run: !touch ran");
+    pty.type_keys("\x03");
+    pty.expect("not done: !touch ran");
+    // The history has it.
+    pty.type_keys("\x1b[A");
+    expect_last(&pty, "» !touch ran");
+    assert!(!sandbox.work().join("ran").exists());
+}
+
+#[test]
 fn an_answer_is_not_broken_by_what_is_typed() {
     let sandbox = Sandbox::new();
     let text = format!("first {}", "word ".repeat(200));

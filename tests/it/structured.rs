@@ -131,7 +131,8 @@ fn a_run_answers_with_valid_json_or_with_exit_6() {
     assert!(sandbox.requests()[1].last().contains("not valid JSON, or has other text around it"));
     sandbox.llm.choose(|_| answer("{}").into());
     let run = sandbox.run(&["-n", "--schema", "bill.json", "--json", "task"]).assert_exit(6);
-    assert!(run.json()["error"].as_str().unwrap().contains("valid against bill.json"), "{run:?}");
+    let error = run.json()["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("valid against bill.json (") && error.contains("\"total\""), "{error}");
 }
 
 #[test]
