@@ -9,6 +9,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -50,14 +51,17 @@ pub enum Liveness {
 
 impl Process {
     /// This process.
-    pub(crate) fn current() -> Self {
-        let namespace = std::fs::read_link("/proc/self/ns/pid");
-        Self {
-            host: env::host_name(),
-            pid: std::process::id(),
-            ticks: env::start_time_if_alive("self").unwrap_or_default(),
-            namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
-        }
+    pub(crate) fn current() -> &'static Self {
+        static OWN: LazyLock<Process> = LazyLock::new(|| {
+            let namespace = std::fs::read_link("/proc/self/ns/pid");
+            Process {
+                host: env::host_name(),
+                pid: std::process::id(),
+                ticks: env::start_time_if_alive("self").unwrap_or_default(),
+                namespace: namespace.map(|path| path.display().to_string()).unwrap_or_default(),
+            }
+        });
+        &OWN
     }
 
     /// Checks whether it is still running.
@@ -169,8 +173,8 @@ impl NoteFile {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.with_context(what)?;
-        let note =
-            RunNote { process: Process::current(), started: clock::now(), ..RunNote::default() };
+        let (process, started) = (Process::current().clone(), clock::now());
+        let note = RunNote { process, started, ..RunNote::default() };
         let mut begun = Self { file, note, written: 0 };
         begun.write().with_context(what)?;
         Ok(begun)
@@ -218,7 +222,8 @@ impl RunEnd {
 
     /// Writes the exit code of this process's run into the lock file, whose lock is held. A failure is not an error.
     pub(super) fn write(lock: &File, exit_code: u8) {
-        let end = Self { process: Process::current(), exit_code, ended: clock::now() };
+        let process = Process::current().clone();
+        let end = Self { process, exit_code, ended: clock::now() };
         let Ok(text) = serde_json::to_string(&end) else { return };
         let text = format!("{text}\n");
         let _ = lock.write_all_at(text.as_bytes(), 0).and_then(|()| {
@@ -268,6 +273,6 @@ mod tests {
             Process { host: "other".to_owned(), ..own.clone() }.check_liveness(),
             Liveness::Elsewhere
         );
-        assert_eq!(Process { pid: u32::MAX, ..own }.check_liveness(), Liveness::Dead);
+        assert_eq!(Process { pid: u32::MAX, ..own.clone() }.check_liveness(), Liveness::Dead);
     }
 }
