@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use clap_complete::engine::ArgValueCompleter;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 
 use crate::cli::Tool;
 use crate::ops::setup::completion;
@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCompleter::new(completion::conversations))]
     wait: Option<String>,
     /// Stop the run of this conversation as Ctrl-C does (SIGINT), and wait until it is gone
-    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completion::conversations))]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(active_runs))]
     stop: Option<String>,
     /// Print one JSON document instead of text
     #[arg(long)]
@@ -31,6 +31,13 @@ pub struct Args {
     /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+}
+
+/// Completes the conversation of an active run.
+fn active_runs() -> Vec<CompletionCandidate> {
+    let runs = find_root(None, &Env::read()).and_then(|(root, _)| runs::list_runs(&root));
+    let runs = runs.unwrap_or_default();
+    completion::words(runs.iter().filter(|run| run.is_active()).map(|run| run.name.as_str()))
 }
 
 impl Tool for Args {

@@ -223,7 +223,7 @@ fn code_prints_the_first_code_block_alone_and_the_model_knows() {
 }
 
 /// What the shell gets for the last word of a command line.
-fn complete(sandbox: &Sandbox, program: &str, words: &[&str]) -> Vec<String> {
+pub(crate) fn complete(sandbox: &Sandbox, program: &str, words: &[&str]) -> Vec<String> {
     let words = [&["--", program], words].concat();
     let command = sandbox.program(program, &words).env("NAGENT_COMPLETE", "fish");
     let out = command.run().assert_exit(0).stdout;

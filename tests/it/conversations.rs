@@ -190,6 +190,10 @@ fn a_terminal_gets_show_in_the_pager_and_whole_where_that_fails() {
         let shown = on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]);
         assert!(shown.contains(why) && shown.contains("\nIt is db2."), "{shown}");
     }
+    // Long lines are broken at words.
+    let narrow = sandbox.env("PAGER", "cat");
+    let shown = narrow.program(CONVERSATIONS, &["show", "log"]).on_terminal(8).run().stdout;
+    assert!(shown.contains("\nIt is\r\ndb2."), "{shown}");
     // Who leaves it early gets no second copy.
     let sandbox = three().env("PAGER", "head -c 1");
     assert!(!on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]).contains("db2"));

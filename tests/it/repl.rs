@@ -285,6 +285,7 @@ fn commands_are_calls_of_the_toolkit() {
     run("look", "with a note");
     let last = sandbox.requests().pop().unwrap();
     assert!(last.user().contains("a note") && last.json()["model"] == "a-model");
+    run("/check nonono", "nagent-repl: /check: nonono: command not found");
     run("/check test -e done", "check: test -e done");
     sandbox.llm.push(shell("touch done"));
     sandbox.llm.push(answer("checked"));

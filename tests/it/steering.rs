@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Latch};
+use crate::command_line::complete;
 use crate::process_under_test::{Run, Running};
 use crate::sandbox::{NAGENT, Sandbox, answer, shell, wait_until};
 
@@ -379,9 +380,11 @@ fn status_waits_and_ends_with_the_exit_code_of_the_run() {
 fn status_stops_a_run_and_knows_a_killed_one() {
     let sandbox = Sandbox::new();
     let (running, _latch) = waiting(&sandbox, &answer("never"));
+    assert_eq!(complete(&sandbox, STATUS, &["--stop", ""]), ["c"]);
     let stops = status(&sandbox, &["--stop", "c"]).assert_exit(0).within(3.0);
     assert_eq!(stops.stdout, "stopped c\n");
     running.wait().assert_exit(130);
+    assert!(complete(&sandbox, STATUS, &["--stop", ""]).is_empty());
     status(&sandbox, &["--wait", "c"]).assert_exit(130);
     status(&sandbox, &["--stop", "c"]).assert_exit(0).stdout_is("no run of c is active\n");
     status(&sandbox, &["--stop", "nobody"]).assert_exit(1);

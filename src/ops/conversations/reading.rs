@@ -64,7 +64,7 @@ pub fn show_conversation(
     };
     // It is for reading, also behind a pager or `tail`: what a command printed must not steer the terminal.
     let text = harmless::escape_text(&text);
-    let report = Report::done(text).with("name", one.name).with("entries", json!(entries));
+    let report = Report::wrapped(&text).with("name", one.name).with("entries", json!(entries));
     Ok(Report { paged: Some(PagedFrom::Start), ..report })
 }
 

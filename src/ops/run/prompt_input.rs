@@ -9,6 +9,7 @@ use crate::ops::setup::flags::RunArgs;
 use conversation::exit::Exit;
 use conversation::problem::Problem;
 use models::schema::{Schema, describe_form};
+use sys::env::Env;
 use sys::input::is_stdin;
 use sys::interrupt::Interrupts;
 use sys::output_file::OutputFile;
@@ -177,12 +178,19 @@ pub(crate) fn note_late_input(call: &Call<'_>) {
 pub(crate) fn refuse_check(call: &Call<'_>) -> Result<(), Problem> {
     let commands = [("--check", &call.args.check), ("--after-write", &call.args.after_write)];
     for (flag, command) in commands {
-        command.as_ref().map_or(Ok(()), |command| refuse_command(call, flag, command))?;
+        let refuse = |command: &String| refuse_command(&call.env, &call.interrupts, flag, command);
+        command.as_ref().map_or(Ok(()), refuse)?;
     }
     Ok(())
 }
 
-fn refuse_command(call: &Call<'_>, flag: &str, command: &str) -> Result<(), Problem> {
+/// Refuses the command of a flag that cannot be run.
+pub(crate) fn refuse_command(
+    env: &Env,
+    interrupts: &Interrupts,
+    flag: &str,
+    command: &str,
+) -> Result<(), Problem> {
     let Some(name) = command.split_whitespace().next() else {
         let message = format!("{flag} is empty: give a command, as in {flag} 'make test'");
         return Err(Problem::usage(message));
@@ -191,10 +199,10 @@ fn refuse_command(call: &Call<'_>, flag: &str, command: &str) -> Result<(), Prob
     if !is_name {
         return Ok(());
     }
-    let mut argv = vec![call.env.find_program("bash").into_os_string()];
+    let mut argv = vec![env.find_program("bash").into_os_string()];
     argv.extend(["-c", "type -- \"$0\"", name].map(OsString::from));
-    let job = Job::new(argv, call.env.current_folder()?, call.env.for_commands(&[], &[]));
-    let outcome = process::run(job, &call.interrupts).map(|finished| finished.outcome);
+    let job = Job::new(argv, env.current_folder()?, env.for_commands(&[], &[]));
+    let outcome = process::run(job, interrupts).map(|finished| finished.outcome);
     if matches!(outcome, Ok(JobOutcome::Ended { code: 1 })) {
         return Err(Problem::usage(format!("{flag}: {name}: command not found")));
     }

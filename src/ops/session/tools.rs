@@ -12,6 +12,7 @@ use super::picker::pick_conversation;
 use super::start::Session;
 use crate::ops::conversations::Catalog;
 use crate::ops::conversations::changes_diff::diff_changes;
+use crate::ops::run::prompt_input::refuse_command;
 use crate::ops::screen::change_report::print_diff;
 use crate::ops::setup::flags::RunArgs;
 use crate::out;
@@ -298,6 +299,9 @@ impl Session {
                 return self.show_write();
             }
             _ => {
+                if value != "off" {
+                    refuse_command(&self.env, &self.foreground.interrupts, "/check", value)?;
+                }
                 self.check = (value != "off").then(|| value.to_owned());
                 ("check", Ok(()))
             }
