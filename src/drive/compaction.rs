@@ -11,7 +11,7 @@ use super::result_block::format_block;
 use conversation::compact::notice::{archive_block, notice_block};
 use conversation::compact::plan::{Plan, PlanPart, plan_compaction, plan_last_resort};
 use conversation::compact::token_estimate::TokenEstimate;
-use conversation::format::file::{Block, Piece, PieceKind};
+use conversation::format::file::{Block, Piece};
 use conversation::model::Usage;
 use conversation::problem::Problem;
 use conversation::shown_file::ShownFile;
@@ -279,7 +279,7 @@ fn render_part(
             let head = &body[..body.floor_char_boundary(*bytes)];
             let place = block.get("output").unwrap_or("the archive");
             let body = format!("{head}\n[… cut here; full text: {place} …]");
-            if piece.kind == PieceKind::Note { body } else { format_block(&block.body(body)) }
+            if piece.name().is_none() { body } else { format_block(&block.body(body)) }
         }
     })
 }
@@ -293,10 +293,8 @@ fn with_file(
     store: &mut StoreOutput<'_>,
 ) -> Result<Block> {
     let mut block = Block::new(piece.name().unwrap_or("system"));
-    if let PieceKind::Block { attributes, .. } = &piece.kind {
-        block.attributes.clone_from(attributes);
-        block.attributes.retain(|(name, _)| !["shown", "part"].contains(&name.as_str()));
-    }
+    block.attributes.clone_from(&piece.attributes);
+    block.attributes.retain(|(name, _)| !["shown", "part"].contains(&name.as_str()));
     let body = piece.body_text(text);
     if let Some(file) = ShownFile::read(piece) {
         block.attributes.retain(|(name, _)| !["sha256", "tokens"].contains(&name.as_str()));

@@ -5,7 +5,7 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 
-use conversation::format::file::{BLOCKS, Block as Written, PieceKind, parse};
+use conversation::format::file::{BLOCKS, Block as Written, parse};
 use serde_json::json;
 
 use crate::answers::Answer;
@@ -148,7 +148,7 @@ fn both(text: &str) -> Vec<Block> {
         .map(|piece| {
             (
                 piece.name().unwrap_or("note"),
-                if piece.kind == PieceKind::Note { "" } else { piece.body_text(text) },
+                if piece.name().is_none() { "" } else { piece.body_text(text) },
             )
         })
         .collect();

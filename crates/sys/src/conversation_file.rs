@@ -24,7 +24,7 @@ use super::root::Root;
 use super::run_note::Activity;
 use super::{durable, fs, messages};
 use conversation::exit::Exit;
-use conversation::format::file::{self, Piece, PieceKind, Trouble};
+use conversation::format::file::{self, Piece, Trouble};
 use conversation::limits::{self, CONVERSATION, CONVERSATION_SPARE};
 
 /// An open conversation.
@@ -240,7 +240,7 @@ impl ConversationFile {
             None if tail.is_empty() => None,
             // Bytes after the last block that are not text: zeros of the file system, or half a character.
             None if is_zeros || after_crash && is_torn => {
-                let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != PieceKind::Note);
+                let last_block = parsed.pieces.iter().rfind(|piece| piece.name().is_some());
                 if last_block.is_none() && !text.trim().is_empty() {
                     let path = self.path.display();
                     bail!("{path} is not a text file; a conversation is UTF-8 text");
@@ -292,9 +292,7 @@ impl ConversationFile {
     fn add_pieces(&mut self, start: usize) {
         let shift = |range: &mut Range<usize>| *range = range.start + start..range.end + start;
         for mut piece in file::parse(&self.text[start..]).pieces {
-            if let PieceKind::Block { body, .. } = &mut piece.kind {
-                shift(body);
-            }
+            shift(&mut piece.body);
             shift(&mut piece.span);
             self.pieces.push(piece);
         }
@@ -378,7 +376,7 @@ impl ConversationFile {
         let Some((name, _lock)) = self.left.take() else { return };
         let left = Self::without_text(&self.root, &name);
         if let Ok(Some((StampedFile { mut file, .. }, text, pieces))) = left.read_whole()
-            && pieces.iter().any(|piece| piece.kind != PieceKind::Note)
+            && pieces.iter().any(|piece| piece.name().is_some())
         {
             let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };
             let _ = durable::append(&mut file, format!("{gap}{block}").as_bytes());
@@ -472,7 +470,7 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail);
     let parsed = file::parse(&text.replace('\0', "\n"));
     let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));
-    is_damaged || parsed.pieces.iter().any(|piece| piece.kind != PieceKind::Note)
+    is_damaged || parsed.pieces.iter().any(|piece| piece.name().is_some())
 }
 
 /// Whether these bytes are the remains of one append after a power cut, when the disk wrote later sectors before

@@ -2,7 +2,7 @@
 //! was cut anywhere is whole, torn or damaged, never another conversation.
 
 use super::input::{Input, cut};
-use conversation::format::file::{Block, Parsed, PieceKind, Trouble, parse};
+use conversation::format::file::{Block, Parsed, Trouble, parse};
 use conversation::{memory, prompt};
 
 pub(crate) fn run(data: &[u8]) {
@@ -24,11 +24,11 @@ pub(crate) fn run(data: &[u8]) {
         format!("end-{drawn}")
     };
     for piece in &parsed.pieces {
-        let PieceKind::Block { name, attributes, .. } = &piece.kind else { continue };
+        let Some(name) = piece.name() else { continue };
         let is_empty =
             piece.span.end == piece.body_text(&text).as_ptr().addr() - text.as_ptr().addr();
         let body = (!is_empty).then(|| piece.body_text(&text).to_owned());
-        let block = Block { name, attributes: attributes.clone(), body };
+        let block = Block { name, attributes: piece.attributes.clone(), body };
         written.push_str(&block.format(&[], &mut word));
         written.push('\n');
         blocks.push((block, written.len()));
@@ -45,7 +45,7 @@ pub(crate) fn run(data: &[u8]) {
         None => {
             same(cut, &torn, &blocks[..whole]);
             // What is left of a block's first bytes is a note, at most as long as the start of a tag.
-            assert!(left <= 64 || torn.pieces.iter().all(|piece| piece.kind != PieceKind::Note));
+            assert!(left <= 64 || torn.pieces.iter().all(|piece| piece.name().is_some()));
         }
         Some(Trouble::Torn { offset, .. }) => {
             let end = whole.checked_sub(1).map_or(0, |last| blocks[last].1);
@@ -62,10 +62,8 @@ fn in_order(text: &str, parsed: &Parsed) {
     for piece in &parsed.pieces {
         assert!(piece.span.start >= end && piece.span.end > piece.span.start);
         assert!(text.get(piece.span.clone()).is_some());
-        if let PieceKind::Block { body, .. } = &piece.kind {
-            assert!(body.start >= piece.span.start && body.end <= piece.span.end);
-            assert!(text.get(body.clone()).is_some());
-        }
+        assert!(piece.body.start >= piece.span.start && piece.body.end <= piece.span.end);
+        assert!(text.get(piece.body.clone()).is_some());
         end = piece.span.end;
     }
     if let Some(Trouble::Torn { offset, line }) = parsed.trouble {
@@ -80,7 +78,6 @@ fn same(text: &str, parsed: &Parsed, blocks: &[(Block, usize)]) {
     for (piece, (block, _)) in read.iter().zip(blocks) {
         assert_eq!(piece.name(), Some(block.name));
         assert_eq!(piece.body_text(text), block.body.as_deref().unwrap_or_default());
-        let PieceKind::Block { attributes, .. } = &piece.kind else { continue };
-        assert_eq!(attributes, &block.attributes);
+        assert_eq!(piece.attributes, block.attributes);
     }
 }

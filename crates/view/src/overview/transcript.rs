@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::event::describe_target;
-use conversation::format::file::{Piece, PieceKind};
+use conversation::format::file::Piece;
 use conversation::format::harmless;
 use conversation::protocol::{Action, ParsedReply, ReplyItem, parse_reply};
 
@@ -114,7 +114,6 @@ fn describe_action(action: &Action) -> (String, String) {
 
 /// `shell-result: exit 0, 0.4 s, 20 bytes`
 fn result_title(piece: &Piece, name: &str) -> String {
-    let PieceKind::Block { .. } = &piece.kind else { return String::new() };
     let mut parts = Vec::new();
     match (piece.get("exit_code"), piece.get("status")) {
         (Some(code), _) => parts.push(format!("exit {code}")),

@@ -159,46 +159,29 @@ fn is_own_tag(text: &str, own: &[&str]) -> bool {
     })
 }
 
-/// A piece of a parsed file. All ranges are byte offsets into its text.
+/// A piece of a parsed file: a block, or a note, which is text outside any block, without the blank lines around it. All
+/// ranges are byte offsets into its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The kind of the piece.
-    pub kind: PieceKind,
+    /// One of [`BLOCKS`]; `None` for a note.
+    name: Option<&'static str>,
+    /// The attributes of a block, `fence` left out.
+    pub attributes: Vec<Attribute>,
+    /// The body of a block, empty and at the span's end when it is self-closing; all of a note.
+    pub body: Range<usize>,
     /// The piece as it is in the file, without the line feed after it.
     pub span: Range<usize>,
-}
-
-/// The kind of a piece.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PieceKind {
-    /// A block.
-    Block {
-        /// One of [`BLOCKS`].
-        name: &'static str,
-        /// Its attributes, `fence` left out.
-        attributes: Vec<Attribute>,
-        /// Its body; empty and at the span's end when it is self-closing.
-        body: Range<usize>,
-    },
-    /// Text outside any block, without the blank lines around it.
-    Note,
 }
 
 impl Piece {
     /// The block's name, or `None` for a note.
     pub fn name(&self) -> Option<&'static str> {
-        match &self.kind {
-            PieceKind::Block { name, .. } => Some(name),
-            PieceKind::Note => None,
-        }
+        self.name
     }
 
     /// The value of a block's attribute.
     pub fn get(&self, attribute: &str) -> Option<&str> {
-        match &self.kind {
-            PieceKind::Block { attributes, .. } => attributes::find_value(attributes, attribute),
-            PieceKind::Note => None,
-        }
+        attributes::find_value(&self.attributes, attribute)
     }
 
     /// The value of a block's attribute as a number.
@@ -208,10 +191,7 @@ impl Piece {
 
     /// The body of a block, or the text of a note.
     pub fn body_text<'a>(&self, file: &'a str) -> &'a str {
-        match &self.kind {
-            PieceKind::Block { body, .. } => &file[body.clone()],
-            PieceKind::Note => &file[self.span.clone()],
-        }
+        &file[self.body.clone()]
     }
 }
 

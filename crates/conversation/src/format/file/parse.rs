@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::{BLOCKS, Parsed, Piece, PieceKind, Trouble};
+use super::{BLOCKS, Parsed, Piece, Trouble};
 use crate::format::attributes::{self, Attribute};
 use crate::format::nearest::nearest;
 
@@ -73,7 +73,7 @@ impl Parser<'_> {
         let Some(range) = self.note.take() else { return };
         let note = self.text[range.clone()].trim_end();
         let span = range.start..range.start + note.len();
-        self.pieces.push(Piece { kind: PieceKind::Note, span });
+        self.pieces.push(Piece { name: None, attributes: Vec::new(), body: span.clone(), span });
     }
 
     fn block(&self) -> Result<Option<(Piece, usize)>, Trouble> {
@@ -88,8 +88,8 @@ impl Parser<'_> {
         let tag_end = start + length;
         if is_closed {
             let next = self.after_line_end(tag_end);
-            let kind = PieceKind::Block { name, attributes, body: tag_end..tag_end };
-            return Ok(Some((Piece { kind, span: start..tag_end }, next)));
+            let (body, span) = (tag_end..tag_end, start..tag_end);
+            return Ok(Some((Piece { name: Some(name), attributes, body, span }, next)));
         }
         let closing = closing_tag(name, fence.as_deref());
         let (body_start, crlf) = line_end(self.text, tag_end);
@@ -118,8 +118,8 @@ impl Parser<'_> {
         }
         let span_end = close + closing.len();
         let next = self.after_line_end(span_end);
-        let kind = PieceKind::Block { name, attributes, body: body_start..body_end };
-        Ok(Some((Piece { kind, span: start..span_end }, next)))
+        let (body, span) = (body_start..body_end, start..span_end);
+        Ok(Some((Piece { name: Some(name), attributes, body, span }, next)))
     }
 
     /// Checks text that begins with `<` and is not a whole opening tag: it is a note or a defect.
