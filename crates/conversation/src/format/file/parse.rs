@@ -83,8 +83,7 @@ impl Parser<'_> {
             return Ok(None);
         }
         let Some(opening) = read_opening(rest) else { return self.check_tag(rest) };
-        let BlockOpening { name, mut attributes, is_closed, length } = opening;
-        let fence = take_attribute(&mut attributes, "fence");
+        let BlockOpening { name, attributes, fence, is_closed, length } = opening;
         let tag_end = start + length;
         if is_closed {
             let next = self.after_line_end(tag_end);
@@ -215,13 +214,11 @@ fn ends_in_whole_block(text: &str) -> bool {
     // The block that this line closes begins after the previous closing tag of the same form.
     let from = trimmed[..last_line].rfind(&format!("\n{closing}")).map_or(0, |at| at + 1);
     block_starts(trimmed).filter(|at| follows_blank_line(trimmed, *at)).any(|at| {
-        read_opening(&trimmed[at..]).is_some_and(|opening| {
-            let BlockOpening { name, mut attributes, is_closed, length } = opening;
-            if is_closed {
-                return at + length == trimmed.len();
+        read_opening(&trimmed[at..]).is_some_and(|it| {
+            if it.is_closed {
+                return at + it.length == trimmed.len();
             }
-            let fence = take_attribute(&mut attributes, "fence");
-            at >= from && closing_tag(name, fence.as_deref()) == closing
+            at >= from && closing_tag(it.name, it.fence.as_deref()) == closing
         })
     })
 }
@@ -245,8 +242,7 @@ pub fn holds_reply(text: &str) -> bool {
     for line in text.lines().filter(|line| line.starts_with('<')) {
         if let Some(opening) = read_opening(line) {
             has_reply |= opening.name == "agent-response";
-            let mut attributes = opening.attributes;
-            if let Some(word) = take_attribute(&mut attributes, "fence") {
+            if let Some(word) = opening.fence {
                 fences.insert(word, has_reply);
             }
         } else if let Some(word) = closing_fence(line) {
@@ -266,6 +262,8 @@ fn closing_fence(line: &str) -> Option<&str> {
 struct BlockOpening {
     name: &'static str,
     attributes: Vec<Attribute>,
+    /// The first value of the attribute `fence`, which is not among the attributes.
+    fence: Option<String>,
     /// Whether it ends in `/>`.
     is_closed: bool,
     /// Its bytes.
@@ -283,14 +281,14 @@ fn read_opening(text: &str) -> Option<BlockOpening> {
     let name = rest.split(|c| !is_word(c)).next()?;
     let name = BLOCKS.iter().copied().find(|known| *known == name)?;
     let mut rest = rest.get(name.len()..)?;
-    let mut attributes = Vec::new();
+    let (mut attributes, mut fence) = (Vec::new(), None);
     loop {
         let blanks = rest.len() - after(rest);
         let next = rest.get(blanks..)?;
         if let Some(behind) = next.strip_prefix("/>").or_else(|| next.strip_prefix('>')) {
             let is_closed = next.starts_with('/');
             let length = text.len() - behind.len();
-            return Some(BlockOpening { name, attributes, is_closed, length });
+            return Some(BlockOpening { name, attributes, fence, is_closed, length });
         }
         let key = next.split(|c| !is_word(c)).next()?;
         if blanks == 0 || !key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -301,17 +299,12 @@ fn read_opening(text: &str) -> Option<BlockOpening> {
         let value = value.get(value.len() - after(value)..)?;
         let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
         let (raw, behind) = value.get(1..)?.split_once(quote)?;
-        attributes.push((key.to_owned(), attributes::decode(raw)));
+        match key {
+            "fence" => _ = fence.get_or_insert_with(|| attributes::decode(raw)),
+            key => attributes.push((key.to_owned(), attributes::decode(raw))),
+        }
         rest = behind;
     }
-}
-
-/// Removes all attributes of that name and returns the first value.
-fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Option<String> {
-    let at = attributes.iter().position(|(n, _)| n == name)?;
-    let value = attributes.remove(at).1;
-    attributes.retain(|(n, _)| n != name);
-    Some(value)
 }
 
 /// The offset after the line end at `at`, if there is one, and whether it is CRLF.
