@@ -130,16 +130,15 @@ impl Parser<'_> {
                 && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
             return if is_cut_name { Err(self.torn_tail_trouble(start)) } else { Ok(None) };
         };
-        Err(if closes {
-            let advice = "put its opening tag back, or remove this line";
-            self.damage_trouble(start, format!("</{name}> closes no block; {advice}"), None)
+        let message = if closes {
+            format!("</{name}> closes no block; put its opening tag back, or remove this line")
         } else if rest.contains('>') {
-            let wrong = "attributes that cannot be read; they are name=\"value\"";
-            self.damage_trouble(start, format!("<{name} … has {wrong}"), None)
+            format!("<{name} … has attributes that cannot be read; they are name=\"value\"")
         } else {
             // There is no `>`: the file was cut off within the tag.
-            self.torn_tail_trouble(start)
-        })
+            return Err(self.torn_tail_trouble(start));
+        };
+        Err(Trouble::Damaged { line: self.line_of(start), message, perhaps_torn: None })
     }
 
     /// Reports a block within which another block of the same name begins. Names the line that was probably meant as
@@ -178,20 +177,12 @@ impl Parser<'_> {
         let message = format!(
             "<{name}> is never closed by {closing}; put that line back where its text ends"
         );
-        self.damage_trouble(self.at, message, fence.map(|_| self.at))
+        let perhaps_torn = fence.map(|_| self.at);
+        Trouble::Damaged { line: self.line_of(self.at), message, perhaps_torn }
     }
 
     fn torn_tail_trouble(&self, offset: usize) -> Trouble {
         Trouble::Torn { offset, line: self.line_of(offset) }
-    }
-
-    fn damage_trouble(
-        &self,
-        offset: usize,
-        message: String,
-        perhaps_torn: Option<usize>,
-    ) -> Trouble {
-        Trouble::Damaged { line: self.line_of(offset), message, perhaps_torn }
     }
 
     /// The start of the next line if only blanks precede it, else the offset itself: text after a closing tag is a
@@ -213,7 +204,9 @@ fn ends_in_whole_block(text: &str) -> bool {
     let closing = &trimmed[last_line..];
     // The block that this line closes begins after the previous closing tag of the same form.
     let from = trimmed[..last_line].rfind(&format!("\n{closing}")).map_or(0, |at| at + 1);
-    block_starts(trimmed).filter(|at| follows_blank_line(trimmed, *at)).any(|at| {
+    let follows_blank_line =
+        |at: &usize| ["\n\n", "\n\r\n"].iter().any(|blank| trimmed[..*at].ends_with(blank));
+    block_starts(trimmed).filter(follows_blank_line).any(|at| {
         read_opening(&trimmed[at..]).is_some_and(|it| {
             if it.is_closed {
                 return at + it.length == trimmed.len();
@@ -221,11 +214,6 @@ fn ends_in_whole_block(text: &str) -> bool {
             at >= from && closing_tag(it.name, it.fence.as_deref()) == closing
         })
     })
-}
-
-fn follows_blank_line(text: &str, at: usize) -> bool {
-    let before = &text[..at];
-    before.ends_with("\n\n") || before.ends_with("\n\r\n")
 }
 
 /// The closing tag of a tag whose name is spelled so.
