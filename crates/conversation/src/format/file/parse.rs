@@ -123,12 +123,11 @@ impl Parser<'_> {
 
     /// Checks text that begins with `<` and is not a whole opening tag: it is a note or a defect.
     fn check_tag(&self, rest: &str) -> Result<Option<(Piece, usize)>, Trouble> {
-        let start = self.at;
         let Some((closes, name)) = read_tag_start(rest) else {
             // `<agent-resp` and nothing more: the name itself was cut off.
             let is_cut_name = !rest.contains(['\n', '>', ' '])
                 && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
-            return if is_cut_name { Err(self.torn_tail_trouble(start)) } else { Ok(None) };
+            return if is_cut_name { Err(self.torn_tail_trouble()) } else { Ok(None) };
         };
         let message = if closes {
             format!("</{name}> closes no block; put its opening tag back, or remove this line")
@@ -136,9 +135,9 @@ impl Parser<'_> {
             format!("<{name} … has attributes that cannot be read; they are name=\"value\"")
         } else {
             // There is no `>`: the file was cut off within the tag.
-            return Err(self.torn_tail_trouble(start));
+            return Err(self.torn_tail_trouble());
         };
-        Err(Trouble::Damaged { line: self.line_of(start), message, perhaps_torn: None })
+        Err(Trouble::Damaged { line: self.line_of(self.at), message, perhaps_torn: None })
     }
 
     /// Reports a block within which another block of the same name begins. Names the line that was probably meant as
@@ -171,7 +170,7 @@ impl Parser<'_> {
             Some(_) => ends_in_whole_block(rest),
         };
         if !goes_on {
-            return self.torn_tail_trouble(self.at);
+            return self.torn_tail_trouble();
         }
         let closing = closing_tag(name, fence);
         let message = format!(
@@ -181,8 +180,8 @@ impl Parser<'_> {
         Trouble::Damaged { line: self.line_of(self.at), message, perhaps_torn }
     }
 
-    fn torn_tail_trouble(&self, offset: usize) -> Trouble {
-        Trouble::Torn { offset, line: self.line_of(offset) }
+    fn torn_tail_trouble(&self) -> Trouble {
+        Trouble::Torn { offset: self.at, line: self.line_of(self.at) }
     }
 
     /// The start of the next line if only blanks precede it, else the offset itself: text after a closing tag is a
