@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::result_block::format_block;
 use conversation::compact::notice::{archive_block, notice_block};
-use conversation::compact::plan::{Plan, PlanPart, plan_compaction, plan_last_resort};
+use conversation::compact::plan::{Plan, PlanPart, Planner};
 use conversation::compact::token_estimate::TokenEstimate;
 use conversation::format::file::{Block, Piece};
 use conversation::model::Usage;
@@ -119,11 +119,9 @@ impl<'a> Compactor<'a> {
         }
         let is_tried = self.failures >= MOST_FAILURES;
         let (text, pieces) = (conversation.text(), conversation.pieces());
-        let plan = if is_tried {
-            Ok(plan_last_resort(text, pieces, &self.estimate, window))
-        } else {
-            plan_compaction(text, pieces, &self.estimate, window, false)
-        };
+        let planner = Planner::new(text, pieces, &self.estimate, window);
+        let plan =
+            if is_tried { Ok(planner.plan_last_resort()) } else { planner.plan_compaction(false) };
         let (result, usage) = apply_plan(conversation, outputs, plan, &self.write, payer, go_on);
         self.failures += u32::from(result.is_err());
         if !matches!(result, Ok(Some(_))) {
@@ -144,7 +142,7 @@ pub fn compact_now(
 ) -> (Result<Option<Compacted>, Problem>, Usage) {
     let estimate = TokenEstimate::from_pieces(conversation.pieces());
     let (text, pieces) = (conversation.text(), conversation.pieces());
-    let plan = plan_compaction(text, pieces, &estimate, window, true);
+    let plan = Planner::new(text, pieces, &estimate, window).plan_compaction(true);
     apply_plan(conversation, outputs, plan, write, payer, &mut |_, _| Default::default())
 }
 

@@ -62,31 +62,6 @@ pub struct Plan {
     pub after: u64,
 }
 
-/// Plans the compaction of a conversation for a window in tokens. `None`: it cannot become shorter. `is_asked`: someone
-/// has requested it now, full or not.
-///
-/// # Errors
-/// The window is too small for the first context.
-pub fn plan_compaction(
-    text: &str,
-    pieces: &[Piece],
-    estimate: &TokenEstimate,
-    window: u64,
-    is_asked: bool,
-) -> Result<Option<Plan>, String> {
-    Planner { is_asked, ..Planner::new(text, pieces, estimate, window) }.make_plan()
-}
-
-/// Plans a compaction for a full window that needs no checkpoint: long results become pointers, even the newest.
-pub fn plan_last_resort(
-    text: &str,
-    pieces: &[Piece],
-    estimate: &TokenEstimate,
-    window: u64,
-) -> Option<Plan> {
-    Planner::new(text, pieces, estimate, window).plan_last_resort()
-}
-
 /// Whether the turns may be split before this piece: it is a prompt, a reply, or the status of a reply that was not
 /// used.
 pub fn begins_turn(pieces: &[Piece], at: usize) -> bool {
@@ -98,12 +73,12 @@ pub fn begins_turn(pieces: &[Piece], at: usize) -> bool {
     }
 }
 
-struct Planner<'a> {
+/// Plans the compaction of a conversation for a window in tokens.
+pub struct Planner<'a> {
     text: &'a str,
     pieces: &'a [Piece],
     estimate: &'a TokenEstimate,
     window: u64,
-    is_asked: bool,
     /// Pictures and documents: where their blocks begin, and the size of a text with as many tokens, in bytes.
     files: Vec<(usize, usize)>,
 }
@@ -128,14 +103,25 @@ enum NoticeState {
 }
 
 impl<'a> Planner<'a> {
-    fn new(text: &'a str, pieces: &'a [Piece], estimate: &'a TokenEstimate, window: u64) -> Self {
+    /// A planner for this text with these pieces.
+    pub fn new(
+        text: &'a str,
+        pieces: &'a [Piece],
+        estimate: &'a TokenEstimate,
+        window: u64,
+    ) -> Self {
         let of_file = |piece| Some((piece, ShownFile::read(piece)?.tokens as f64));
         let files = pieces.iter().filter_map(of_file);
         let files = files.map(|(piece, tokens)| (piece.span.start, estimate.bytes(tokens)));
-        Self { text, pieces, estimate, window, is_asked: false, files: files.collect() }
+        Self { text, pieces, estimate, window, files: files.collect() }
     }
 
-    fn make_plan(&self) -> Result<Option<Plan>, String> {
+    /// Plans a compaction. `None`: the conversation cannot become shorter. `is_asked`: someone has requested it now, full
+    /// or not.
+    ///
+    /// # Errors
+    /// The window is too small for the first context.
+    pub fn plan_compaction(&self, is_asked: bool) -> Result<Option<Plan>, String> {
         // The first context, with which the file begins.
         let first =
             usize::from(self.pieces.first().and_then(Piece::name) == Some("initial_context"));
@@ -156,14 +142,15 @@ impl<'a> Planner<'a> {
         }
         let newest =
             self.find_newest(first, self.estimate.bytes((self.window() / 4.0).min(room / 2.0)));
-        if let Some(plan) = self.plan_pointers(&newest) {
+        if let Some(plan) = self.plan_pointers(&newest, is_asked) {
             return Ok(Some(plan));
         }
         Ok(self.plan_checkpoint(first, &newest, room).or_else(|| self.plan_last_resort()))
     }
 
-    /// Where there are no older turns, or too few to gain anything: makes pointers of all results, even the newest.
-    fn plan_last_resort(&self) -> Option<Plan> {
+    /// Plans a compaction for a full window that needs no checkpoint: long results become pointers, even the newest. It is
+    /// also for where there are no older turns, or too few to gain anything.
+    pub fn plan_last_resort(&self) -> Option<Plan> {
         if !self.estimate.is_full(self.text.len(), self.window) {
             return None;
         }
@@ -219,10 +206,10 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans the whole conversation with pointers for long results before the newest turns, if that is enough.
-    fn plan_pointers(&self, newest: &Newest) -> Option<Plan> {
+    fn plan_pointers(&self, newest: &Newest, is_asked: bool) -> Option<Plan> {
         let plan = self.plan_with_pointers(newest, LONG_RESULT)?;
         let is_small = plan.after as f64 <= self.window() * ENOUGH;
-        (is_small && (!self.is_asked || plan.after <= plan.before / 2)).then_some(plan)
+        (is_small && (!is_asked || plan.after <= plan.before / 2)).then_some(plan)
     }
 
     /// Plans the whole conversation with pointers for results of more than `most` bytes before the newest turns.

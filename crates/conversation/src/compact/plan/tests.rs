@@ -53,14 +53,8 @@ const SECTIONS_TEXT: &str =
 fn plan_of(text: &str, window: u64, is_asked: bool) -> Option<Plan> {
     let parsed = parse(text);
     assert_eq!(parsed.trouble, None, "{text}");
-    plan_compaction(
-        text,
-        &parsed.pieces,
-        &TokenEstimate::from_pieces(&parsed.pieces),
-        window,
-        is_asked,
-    )
-    .unwrap()
+    let estimate = TokenEstimate::from_pieces(&parsed.pieces);
+    Planner::new(text, &parsed.pieces, &estimate, window).plan_compaction(is_asked).unwrap()
 }
 
 #[test]
@@ -77,8 +71,8 @@ fn the_window_must_have_room_for_the_first_context() {
         format!("<initial_context fence=\"f\">\n{}\n</initial_context f>\n\n", "x".repeat(40_000));
     let text = format!("{context}{}", turn(1, 10, 10, 10));
     let pieces = parse(&text).pieces;
-    let error = plan_compaction(&text, &pieces, &TokenEstimate::from_pieces(&pieces), 8_000, false)
-        .unwrap_err();
+    let estimate = TokenEstimate::from_pieces(&pieces);
+    let error = Planner::new(&text, &pieces, &estimate, 8_000).plan_compaction(false).unwrap_err();
     assert!(error.contains("10012 tokens") && error.contains("a window of 18353"), "{error}");
 }
 
@@ -188,7 +182,8 @@ proptest! {
         let text = blocks.concat().replace("LONG", &"ö".repeat(3_000));
         let pieces = parse(&text).pieces;
         let estimate = TokenEstimate::from_pieces(&pieces);
-        if let Ok(Some(made)) = plan_compaction(&text, &pieces, &estimate, window, is_asked) {
+        let planner = Planner::new(&text, &pieces, &estimate, window);
+        if let Ok(Some(made)) = planner.plan_compaction(is_asked) {
             let new = render(&text, &pieces, &made, estimate.tokens_per_byte());
             prop_assert_eq!(parse(&new).trouble, None);
         }
@@ -215,7 +210,8 @@ proptest! {
             if !is_asked && !is_full {
                 break;
             }
-            let Some(made) = plan_compaction(&text, &pieces, &estimate, window, is_asked).unwrap() else {
+            let planner = Planner::new(&text, &pieces, &estimate, window);
+            let Some(made) = planner.plan_compaction(is_asked).unwrap() else {
                 prop_assert!(!is_full, "{} bytes stay in a window of {window}", text.len());
                 break;
             };
