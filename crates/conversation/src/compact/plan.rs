@@ -214,16 +214,15 @@ impl<'a> Planner<'a> {
 
     /// Plans the whole conversation with pointers for results of more than `most` bytes before the newest turns.
     fn plan_with_pointers(&self, newest: &Newest, most: usize) -> Option<Plan> {
-        let pointers: Vec<usize> =
-            (0..newest.start).filter(|at| self.pointer_savings(*at, most).is_some()).collect();
-        if pointers.is_empty() {
+        let saved: Vec<usize> =
+            (0..newest.start).filter_map(|at| self.pointer_savings(at, most)).collect();
+        if saved.is_empty() {
             return None;
         }
-        let saved = pointers.iter().filter_map(|at| self.pointer_savings(*at, most));
         let before = self.bytes_of_range(0..self.text.len());
-        let after = before.saturating_sub(saved.sum::<usize>());
+        let after = before.saturating_sub(saved.iter().sum());
         let mut parts = Vec::new();
-        self.push_span(&mut parts, 0..newest.start, &|at| pointers.contains(&at), most);
+        self.push_span(&mut parts, 0..newest.start, most);
         parts.push(PlanPart::Notice);
         self.push_newest(&mut parts, newest);
         Some(Plan {
@@ -231,7 +230,7 @@ impl<'a> Planner<'a> {
             summarized: Vec::new(),
             condensed: CompactionFacts {
                 kept: self.count_turns(newest.start..self.pieces.len()),
-                pointers: pointers.len() as u64,
+                pointers: saved.len() as u64,
                 ..CompactionFacts::default()
             },
             words: 0,
@@ -251,7 +250,7 @@ impl<'a> Planner<'a> {
             return None;
         }
         let mut parts = Vec::new();
-        self.push_span(&mut parts, 0..first, &|_| false, LONG_RESULT);
+        self.push_span(&mut parts, 0..first, LONG_RESULT);
         let updates = self.lasting_updates(newest.start);
         parts.extend(updates.iter().map(|at| PlanPart::Keep(self.pieces[*at].span.clone())));
         let (prompts, left_out) = self.prompts(middle.clone(), self.estimate.bytes(room / 4.0));
@@ -292,27 +291,19 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Adds the pieces of a range unchanged, with pointers for those that become pointers.
-    fn push_span(
-        &self,
-        parts: &mut Vec<PlanPart>,
-        range: Range<usize>,
-        is_pointer: &dyn Fn(usize) -> bool,
-        most: usize,
-    ) {
-        for at in range {
-            if is_pointer(at) && self.pointer_savings(at, most).is_some() {
-                parts.push(PlanPart::Pointer(at));
-            } else if self.state(at) != Some(NoticeState::Pointers) {
-                parts.push(PlanPart::Keep(self.pieces[at].span.clone()));
-            }
-        }
+    /// Adds the pieces of a range unchanged, with pointers for results of more than `most` bytes.
+    fn push_span(&self, parts: &mut Vec<PlanPart>, range: Range<usize>, most: usize) {
+        let is_replaced = |at: usize, part: &PlanPart| {
+            matches!(part, PlanPart::Keep(_)) && self.state(at) == Some(NoticeState::Pointers)
+        };
+        let all = range.map(|at| (at, self.part(at, most)));
+        parts.extend(all.filter(|(at, part)| !is_replaced(*at, part)).map(|(_, part)| part));
     }
 
     fn push_newest(&self, parts: &mut Vec<PlanPart>, newest: &Newest) {
         let range = newest.start..self.pieces.len();
         if newest.is_cut {
-            self.push_span(parts, range, &|_| true, LONG_IN_NEWEST);
+            self.push_span(parts, range, LONG_IN_NEWEST);
         } else if let Some(piece) = self.pieces.get(newest.start) {
             parts.push(PlanPart::Keep(piece.span.start..self.text.len()));
         }
