@@ -96,8 +96,6 @@ struct Newest {
 enum NoticeState {
     /// It reports results that became pointers. The next one replaces it.
     Pointers,
-    /// It has an unedited checkpoint, which is summarized into the next one.
-    Checkpoint,
     /// It has a checkpoint that the user has edited; it stays.
     Edited,
 }
@@ -132,7 +130,8 @@ impl<'a> Planner<'a> {
         let stays = updates.into_iter().chain(edited);
         let context = context + stays.map(|at| self.pieces[at].span.len()).sum::<usize>();
         let context_tokens = self.estimate.tokens(context);
-        let room = self.window() * GOAL - context_tokens as f64;
+        let window = self.window as f64;
+        let room = window * GOAL - context_tokens as f64;
         if room < LEAST_ROOM {
             let needed = whole((context_tokens as f64 + LEAST_ROOM) / GOAL);
             return Err(format!(
@@ -140,8 +139,7 @@ impl<'a> Planner<'a> {
                 self.window
             ));
         }
-        let newest =
-            self.find_newest(first, self.estimate.bytes((self.window() / 4.0).min(room / 2.0)));
+        let newest = self.find_newest(first, self.estimate.bytes((window / 4.0).min(room / 2.0)));
         if let Some(plan) = self.plan_pointers(&newest, is_asked) {
             return Ok(Some(plan));
         }
@@ -208,7 +206,7 @@ impl<'a> Planner<'a> {
     /// Plans the whole conversation with pointers for long results before the newest turns, if that is enough.
     fn plan_pointers(&self, newest: &Newest, is_asked: bool) -> Option<Plan> {
         let plan = self.plan_with_pointers(newest, LONG_RESULT)?;
-        let is_small = plan.after as f64 <= self.window() * ENOUGH;
+        let is_small = plan.after as f64 <= self.window as f64 * ENOUGH;
         (is_small && (!is_asked || plan.after <= plan.before / 2)).then_some(plan)
     }
 
@@ -239,14 +237,9 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn window(&self) -> f64 {
-        self.window as f64
-    }
-
     fn plan_checkpoint(&self, first: usize, newest: &Newest, room: f64) -> Option<Plan> {
         let middle = first..newest.start;
-        let has_turns = self.count_turns(middle.clone()) > 0;
-        if !has_turns {
+        if self.count_turns(middle.clone()) == 0 {
             return None;
         }
         let mut parts = Vec::new();
@@ -389,15 +382,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The state of a block of an earlier compaction; `None` for any other piece.
+    /// The state of a block of an earlier compaction; `None` for any other piece, and for an unedited checkpoint, which is
+    /// summarized into the next one.
     fn state(&self, at: usize) -> Option<NoticeState> {
         let piece = &self.pieces[at];
         let notice = Notice::read(piece).filter(|_| piece.name() == Some("system"))?;
-        Some(match () {
-            () if notice.is_edited(piece.body_text(self.text)) => NoticeState::Edited,
-            () if notice.turns.is_some() => NoticeState::Checkpoint,
-            () => NoticeState::Pointers,
-        })
+        if notice.is_edited(piece.body_text(self.text)) {
+            return Some(NoticeState::Edited);
+        }
+        notice.turns.is_none().then_some(NoticeState::Pointers)
     }
 
     fn count_turns(&self, range: Range<usize>) -> u64 {
