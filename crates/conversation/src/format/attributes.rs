@@ -11,17 +11,10 @@ pub(crate) type Attribute = (String, String);
 
 /// Encodes a value for writing between double quotes.
 pub fn encode(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            c => out.push(c),
-        }
-    }
-    out
+    // The ampersand comes first, so that nothing is encoded twice.
+    [("&", "&amp;"), ("\"", "&quot;"), ("<", "&lt;"), (">", "&gt;")]
+        .iter()
+        .fold(value.to_owned(), |text, (plain, entity)| text.replace(plain, entity))
 }
 
 /// Decodes a value that was written between quotes.
