@@ -8,7 +8,7 @@ use crate::client::{ModelClient, Program, RequestError, Server};
 use crate::config;
 use crate::drive::ShellRules;
 use conversation::model::RequestMessage;
-use conversation::problem::{Problem, ProblemKind};
+use conversation::problem::Problem;
 use models::openai_chat::ChatCompletions;
 use models::openai_responses::Responses;
 use models::price::Price;
@@ -91,7 +91,7 @@ impl Settings {
                 (format!(" (chosen by {from})"), other)
             };
             return Err(Problem {
-                kind: ProblemKind::NoCredential,
+                lacks_credential: true,
                 hint: format!("set {}{}{hint}", variables.join(" or "), other.unwrap_or_default()),
                 ..Problem::usage(format!("no credential for provider {name}{chosen}"))
             });
@@ -352,7 +352,7 @@ pub(crate) fn no_provider() -> Problem {
          nagent --list-providers has all, and nagent --doctor checks your setup",
         variables.join(", ")
     );
-    Problem { kind: ProblemKind::NoCredential, ..Problem::usage(message) }
+    Problem { lacks_credential: true, ..Problem::usage(message) }
 }
 
 /// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.
