@@ -60,25 +60,21 @@ impl Exit {
     }
 }
 
-/// A signal that ends the current work.
+/// A signal that ends the current work, with its number, which is the same on every Unix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// The terminal was closed.
-    Hup,
+    Hup = 1,
     /// Ctrl-C.
-    Int,
+    Int = 2,
     /// `kill`'s default.
-    Term,
+    Term = 15,
 }
 
 impl Signal {
-    /// The signal's number, the same on every Unix.
+    /// The signal's number.
     pub fn number(self) -> u8 {
-        match self {
-            Self::Hup => 1,
-            Self::Int => 2,
-            Self::Term => 15,
-        }
+        self as u8
     }
 
     /// The signal's usual name.
