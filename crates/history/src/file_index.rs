@@ -171,7 +171,7 @@ impl<'a> IndexedFile<'a> {
         let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
             // A hard link: the other name is still there.
             let is_linked = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
-            entry.is_certain() || entry.path == self.path || is_linked()
+            is_certain(&entry.file_id) || entry.path == self.path || is_linked()
         });
         if let Some(entry) = by_id.filter(may_be_used) {
             return Some(entry);

@@ -176,7 +176,7 @@ fn run_at_start(line: &str) -> usize {
 }
 
 fn describe_outside(line: &str, number: usize) -> Complaint {
-    let text = excerpt(line);
+    let text = truncate(line.trim_end(), EXCERPT + 1);
     let message = if marker(line).is_some() {
         format!(
             "`{text}` outside any block: the `<<<<<<< SEARCH` that opens it is missing; {SHAPE}"
@@ -199,10 +199,6 @@ fn fence_lines(text: &str) -> Option<(usize, usize)> {
     let run = opening.chars().take_while(|c| *c == '`').count();
     (run >= 3 && !opening[run..].contains('`') && closing.trim_end() == &opening[..run])
         .then_some((first, last))
-}
-
-fn excerpt(line: &str) -> String {
-    truncate(line.trim_end(), EXCERPT + 1)
 }
 
 #[cfg(test)]

@@ -149,17 +149,12 @@ impl FileIndexEntry {
             self.other.remove(GONE);
         }
     }
-
-    /// Whether the id distinguishes this file from a later file with the same inode.
-    pub fn is_certain(&self) -> bool {
-        is_certain(&self.file_id)
-    }
 }
 
 /// The key of an entry that is gone.
 const GONE: &str = "gone";
 
-/// Whether an id has a time of birth.
+/// Whether an id has a time of birth, and so distinguishes its file from a later file with the same inode.
 pub fn is_certain(id: &str) -> bool {
     let parts: Vec<&str> = id.split(':').collect();
     matches!(parts.as_slice(), [_, _, born] if born.parse::<u128>().is_ok_and(|born| born != 0))
