@@ -104,16 +104,12 @@ impl Turn {
 
     /// The tag of an action that a reply without actions has in its answer.
     fn find_action_in_answer(&self, items: &[ReplyItem]) -> Option<&'static str> {
-        let mut found = None;
-        for item in items {
-            match item {
-                ReplyItem::Action(_) => return None,
-                ReplyItem::Response(text) => {
-                    found = found.or_else(|| protocol::find_action_in(text, self.rules.tags));
-                }
-            }
-        }
-        found
+        let texts = items.iter().map(|item| match item {
+            ReplyItem::Action(_) => None,
+            ReplyItem::Response(text) => Some(text),
+        });
+        let texts: Vec<&String> = texts.collect::<Option<_>>()?;
+        texts.into_iter().find_map(|text| protocol::find_action_in(text, self.rules.tags))
     }
 
     /// Counts a reply and its cost; returns the block that reports them.
@@ -227,17 +223,16 @@ impl Turn {
                 ReplyItem::Action(action) => actions.push(action),
             }
         }
+        let (rest, running) = (group_actions(&actions), VecDeque::new());
         let then = match (actions.is_empty(), forged) {
             (true, false) => NextStep::Answer(responses),
             (true, true) => NextStep::Ask,
             (false, false) if self.rules.ends_with_writes && ends_in_answer(&blocks, &actions) => {
                 self.answer = Some(responses);
-                NextStep::Results { running: VecDeque::new(), rest: group_actions(&actions) }
+                NextStep::Results { running, rest }
             }
-            (false, _) if responses.is_empty() => {
-                NextStep::Results { running: VecDeque::new(), rest: group_actions(&actions) }
-            }
-            (false, _) => NextStep::Say { notes: responses, rest: group_actions(&actions) },
+            (false, _) if responses.is_empty() => NextStep::Results { running, rest },
+            (false, _) => NextStep::Say { notes: responses, rest },
         };
         self.append(blocks, then)
     }
