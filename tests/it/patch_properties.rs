@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use conversation::format::index::{self, Index, Segment};
 use conversation::problem::Problem;
 use edits::diff::lines::count_line_feeds;
-use edits::diff::unified::{DiffChange, UnifiedDiff};
+use edits::diff::unified::UnifiedDiff;
 use proptest::prelude::*;
 use segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
 use sys::boundary::{Boundary, BoundaryFolders};
@@ -228,13 +228,7 @@ fn names_of_all_kinds_are_taken_by_both_programs() {
     {
         let dir = tempfile::tempdir().unwrap();
         let mut diff = UnifiedDiff::new(name.as_bytes());
-        diff.add_change(&DiffChange {
-            line: 1,
-            before: b"one\n",
-            old: b"two\n",
-            new: b"2\n",
-            after: b"",
-        });
+        diff.add_change(1, b"one\ntwo\n", 4..8, b"2\n");
         fs::write(dir.path().join("the.patch"), diff.finish().unwrap()).unwrap();
         for program in
             [["git", "apply", "the.patch"].as_slice(), &["patch", "-p1", "-i", "the.patch"]]

@@ -5,7 +5,7 @@ use super::input::Input;
 use conversation::format::edit::EditBlock;
 use edits::apply::apply;
 use edits::diff::parse::{DiffHunk, is_diff, parse_diff};
-use edits::diff::unified::{DiffChange, UnifiedDiff};
+use edits::diff::unified::UnifiedDiff;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -54,13 +54,7 @@ fn round_trip(old: &str, came: &str, lines: usize) {
         return;
     }
     let mut diff = UnifiedDiff::new(b"a name \x01\"\xff");
-    diff.add_change(&DiffChange {
-        line: first as u64,
-        before: &old.as_bytes()[..start],
-        old: gone.as_bytes(),
-        new: came.as_bytes(),
-        after: &old.as_bytes()[end..],
-    });
+    diff.add_change(first as u64, old.as_bytes(), start..end, came.as_bytes());
     let Some(bytes) = diff.finish() else { return };
     let text = String::from_utf8_lossy(&bytes);
     let files = parse_diff(&text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"));

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::lines::{changed_ranges, count_line_feeds};
-use super::unified::{CONTEXT, DiffChange, UnifiedDiff, first_lines, format_name, last_lines};
+use super::unified::{UnifiedDiff, first_lines, format_name};
 
 /// Maximum size of a [`DiffText`], in bytes.
 pub const LONGEST: usize = 1 << 20;
@@ -50,13 +50,7 @@ pub fn add_part(
         let (from, to) = (part.start + range.old.start, part.start + range.old.end);
         line += count_line_feeds(&old[counted..from]);
         counted = from;
-        diff.add_change(&DiffChange {
-            line,
-            before: last_lines(&old[..from], CONTEXT),
-            old: &old[from..to],
-            new: &new[range.new],
-            after: first_lines(&old[to..], CONTEXT),
-        });
+        diff.add_change(line, old, from..to, &new[range.new]);
     }
 }
 

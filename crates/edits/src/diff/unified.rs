@@ -12,23 +12,10 @@
 //! Lines end at a line feed and nowhere else: CR, form feed and bytes that are not UTF-8 are kept. [`super::lines`]
 //! finds the changed lines.
 
-/// Lines of context around a change.
-pub const CONTEXT: usize = 3;
+use std::ops::Range;
 
-/// Lines that were replaced by others. All slices consist of whole lines, except at the end of a file.
-#[derive(Debug, Clone, Copy)]
-pub struct DiffChange<'a> {
-    /// The first replaced line, counted from 0; where lines were only added, the line before which they were added.
-    pub line: u64,
-    /// Old text that ends where the change begins; its last three lines count.
-    pub before: &'a [u8],
-    /// The removed lines.
-    pub old: &'a [u8],
-    /// The added lines.
-    pub new: &'a [u8],
-    /// Old text that begins where the change ends; its first three lines count.
-    pub after: &'a [u8],
-}
+/// Lines of context around a change.
+const CONTEXT: usize = 3;
 
 /// A diff of one file, built from changes in the order of their lines.
 #[derive(Debug)]
@@ -40,7 +27,7 @@ pub struct UnifiedDiff {
 }
 
 /// The hunk that may still be extended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OpenHunk {
     line: u64,
     old: u64,
@@ -65,32 +52,33 @@ impl UnifiedDiff {
         [b"--- ", &format_name("a/", name)[..], b"\n"].concat()
     }
 
-    /// Adds a change that comes after all others.
-    pub fn add_change(&mut self, change: &DiffChange<'_>) {
-        let gap = |hunk: &OpenHunk| usize::try_from(change.line.saturating_sub(hunk.end));
+    /// Adds a change that comes after all others: `new` replaces a part of `old`, both of whole lines except at the end of
+    /// a file. `line` is the first replaced line, from 0; where lines are only added, the line before which they are.
+    pub fn add_change(&mut self, line: u64, old: &[u8], part: Range<usize>, new: &[u8]) {
+        let (before, after) = (&old[..part.start], &old[part.end..]);
+        let gap = |hunk: &OpenHunk| usize::try_from(line.saturating_sub(hunk.end));
         let hunk = match self.hunk.take() {
             Some(mut hunk) if gap(&hunk).is_ok_and(|gap| gap <= 2 * CONTEXT) => {
                 let gap = gap(&hunk).unwrap_or_default();
                 let after = std::mem::take(&mut hunk.after);
                 hunk.push_context(first_lines(&after, gap.min(CONTEXT)));
-                hunk.push_context(last_lines(change.before, gap.saturating_sub(CONTEXT)));
+                hunk.push_context(last_lines(before, gap.saturating_sub(CONTEXT)));
                 self.hunk.insert(hunk)
             }
             other => {
                 self.hunk = other;
                 self.close_hunk();
-                let before = last_lines(change.before, CONTEXT);
-                let line = change.line.saturating_sub(count_lines(before));
-                let mut hunk =
-                    OpenHunk { line, old: 0, new: 0, body: Vec::new(), after: Vec::new(), end: 0 };
-                hunk.push_context(before);
+                let mut hunk = OpenHunk::default();
+                hunk.push_context(last_lines(before, CONTEXT));
+                hunk.line = line.saturating_sub(hunk.old);
                 self.hunk.insert(hunk)
             }
         };
-        hunk.old += push_lines(&mut hunk.body, b'-', change.old);
-        hunk.new += push_lines(&mut hunk.body, b'+', change.new);
-        hunk.end = change.line + count_lines(change.old);
-        hunk.after = first_lines(change.after, CONTEXT).to_vec();
+        let gone = push_lines(&mut hunk.body, b'-', &old[part]);
+        hunk.old += gone;
+        hunk.new += push_lines(&mut hunk.body, b'+', new);
+        hunk.end = line + gone;
+        hunk.after = first_lines(after, CONTEXT).to_vec();
     }
 
     /// Returns the whole text; `None` if no change was added.
@@ -147,10 +135,6 @@ fn push_lines(body: &mut Vec<u8>, mark: u8, lines: &[u8]) -> u64 {
     count
 }
 
-fn count_lines(lines: &[u8]) -> u64 {
-    lines.split_inclusive(|byte| *byte == b'\n').count() as u64
-}
-
 /// Returns the first `n` lines, or all if there are fewer.
 pub fn first_lines(text: &[u8], n: usize) -> &[u8] {
     let length = text.split_inclusive(|byte| *byte == b'\n').take(n).map(<[u8]>::len).sum();
@@ -203,13 +187,7 @@ mod tests {
         let mut diff = UnifiedDiff::new(name.as_bytes());
         for (line, gone, new) in changes {
             let (from, to) = (start(*line), start(line + gone));
-            diff.add_change(&DiffChange {
-                line: *line as u64,
-                before: &old.as_bytes()[..from],
-                old: &old.as_bytes()[from..to],
-                new: new.as_bytes(),
-                after: &old.as_bytes()[to..],
-            });
+            diff.add_change(*line as u64, old.as_bytes(), from..to, new.as_bytes());
         }
         String::from_utf8(diff.finish().unwrap_or_default()).unwrap()
     }
