@@ -92,29 +92,24 @@ pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], advice: &str)
 
 pub(super) fn refuse_unclear(place: &MatchPlace, unclear: Unclear, file: &[Line]) -> EditRefusal {
     let at = describe_range(&place.lines);
-    let (why, lines) = match unclear {
-        Unclear::Margin => (
-            format!(
-                "found at {at}, where the file has less indentation than the search, and a line of the replacement is indented too little: \
-                 write the search and the replacement with the file's indentation"
-            ),
-            place.lines.clone(),
+    let mut lines = place.lines.clone();
+    let why = match unclear {
+        Unclear::Margin => format!(
+            "found at {at}, where the file has less indentation than the search, and a line of the replacement is indented too little: \
+             write the search and the replacement with the file's indentation"
         ),
-        Unclear::Indentation => (
-            format!(
-                "found at {at} with a different indentation than in the search, and the replacement seems to be indented like the file: \
-                 write both with the file's indentation"
-            ),
-            place.lines.clone(),
+        Unclear::Indentation => format!(
+            "found at {at} with a different indentation than in the search, and the replacement seems to be indented like the file: \
+             write both with the file's indentation"
         ),
-        Unclear::BlankLine(line) => (
+        Unclear::BlankLine(line) => {
+            lines = line.saturating_sub(2)..(line + 3).min(file.len());
             format!(
                 "found at {at}, but the search leaves out line {}, a blank line, exactly where new lines would go: \
                  copy it into the search, and into the replacement where it belongs",
                 line + 1
-            ),
-            line.saturating_sub(2)..(line + 3).min(file.len()),
-        ),
+            )
+        }
     };
     new_refusal(Cause::Unclear, why, quote_lines(file, lines))
 }
