@@ -7,7 +7,6 @@ pub mod rights;
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,6 @@ use super::bridges::Bridges;
 use crate::script::js::wire::{End, Start, WorkerMessage, answer_line};
 use conversation::exit::Signal;
 use conversation::limits;
-use sys::env::Env;
 use sys::interrupt::Interrupts;
 use sys::ready;
 
@@ -78,27 +76,28 @@ pub fn run_script(
 ) -> Result<Ran> {
     let watch = Instant::now();
     bridges.begin();
-    let program = bridges.env.tool_path("nagent-js");
-    let mut worker = Worker::start(&program, start.memory, limit, bridges.env)?;
+    let mut worker = Worker::start(start.memory, limit, bridges)?;
     let mut landlock = false;
     let (Ok(outcome) | Err(outcome)) = worker.converse(start, bridges, &mut landlock);
     Ok(Ran { outcome, took: watch.elapsed().saturating_sub(bridges.permissions.asked), landlock })
 }
 
-struct Worker {
+struct Worker<'a> {
     child: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
     /// Maximum time of the script.
     limit: Option<Duration>,
+    interrupts: &'a Interrupts,
 }
 
-impl Worker {
-    fn start(program: &Path, memory: u64, limit: Option<Duration>, env: &Env) -> Result<Self> {
-        let mut command = Command::new(program);
+impl<'a> Worker<'a> {
+    fn start(memory: u64, limit: Option<Duration>, bridges: &Bridges<'a>) -> Result<Self> {
+        let program = bridges.env.tool_path("nagent-js");
+        let mut command = Command::new(&program);
         command.arg(WORKER_FLAG).arg(memory.to_string()).env_clear().current_dir("/");
         // Dates need this variable; nothing else of the environment is passed on.
-        command.envs(env.get_os("TZ").map(|zone| ("TZ", zone)));
+        command.envs(bridges.env.get_os("TZ").map(|zone| ("TZ", zone)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| {
             format!(
@@ -111,7 +110,7 @@ impl Worker {
         // Large files go through them. If the user has too many large pipes, a small one is enough.
         let _ = fcntl_setpipe_size(&stdin, PIPE);
         let _ = fcntl_setpipe_size(&stdout, PIPE);
-        Ok(Self { child, stdin, stdout, limit })
+        Ok(Self { child, stdin, stdout, limit, interrupts: bridges.permissions.interrupts })
     }
 
     /// Runs the script. An error is an end that it did not choose.
@@ -121,8 +120,7 @@ impl Worker {
         bridges: &mut Bridges<'_>,
         landlock: &mut bool,
     ) -> Result<ScriptOutcome, ScriptOutcome> {
-        let interrupts = bridges.permissions.interrupts;
-        let line = self.read_line(Some(Instant::now() + START_TIME), interrupts)?;
+        let line = self.read_line(Some(Instant::now() + START_TIME))?;
         match parse(&line)? {
             WorkerMessage::Ready(holds) => *landlock = holds,
             WorkerMessage::Failed(why) => return Err(ScriptOutcome::Failed(Failure::Unsafe, why)),
@@ -136,8 +134,8 @@ impl Worker {
         let mut line = serde_json::to_string(start).unwrap_or_default();
         loop {
             line.push('\n');
-            self.write_all(line.as_bytes(), deadline(bridges), interrupts)?;
-            let message = parse(&self.read_line(deadline(bridges), interrupts)?)?;
+            self.write_all(line.as_bytes(), deadline(bridges))?;
+            let message = parse(&self.read_line(deadline(bridges))?)?;
             let (name, args) = match message {
                 WorkerMessage::Memory => {
                     let why = format!("out of memory: the limit is {} MiB", start.memory >> 20);
@@ -148,7 +146,7 @@ impl Worker {
                 WorkerMessage::Ready(_) | WorkerMessage::Failed(_) => return Err(broken_protocol()),
             };
             let answer = bridges.call_function(&name, args, deadline(bridges));
-            if let Some(signal) = interrupts.pending() {
+            if let Some(signal) = self.interrupts.pending() {
                 return Ok(ScriptOutcome::Interrupted(signal));
             }
             line = answer_line(&answer);
@@ -160,14 +158,10 @@ impl Worker {
     }
 
     /// Reads the next line. Nothing follows it: the process waits for an answer, or has ended.
-    fn read_line(
-        &mut self,
-        deadline: Option<Instant>,
-        interrupts: &Interrupts,
-    ) -> Result<Vec<u8>, ScriptOutcome> {
+    fn read_line(&mut self, deadline: Option<Instant>) -> Result<Vec<u8>, ScriptOutcome> {
         let (mut line, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
         loop {
-            self.wait_until_ready(&PollFd::new(&self.stdout, PollFlags::IN), deadline, interrupts)?;
+            self.wait_until_ready(&PollFd::new(&self.stdout, PollFlags::IN), deadline)?;
             let count = self.stdout.read(&mut chunk).unwrap_or(0);
             if count == 0 {
                 return Err(self.explain_end());
@@ -184,15 +178,10 @@ impl Worker {
         }
     }
 
-    fn write_all(
-        &mut self,
-        bytes: &[u8],
-        deadline: Option<Instant>,
-        interrupts: &Interrupts,
-    ) -> Result<(), ScriptOutcome> {
+    fn write_all(&mut self, bytes: &[u8], deadline: Option<Instant>) -> Result<(), ScriptOutcome> {
         // A pipe that is ready takes a page without blocking.
         for page in bytes.chunks(4096) {
-            self.wait_until_ready(&PollFd::new(&self.stdin, PollFlags::OUT), deadline, interrupts)?;
+            self.wait_until_ready(&PollFd::new(&self.stdin, PollFlags::OUT), deadline)?;
             if self.stdin.write_all(page).is_err() {
                 return Err(self.explain_end());
             }
@@ -205,12 +194,11 @@ impl Worker {
         &self,
         pipe: &PollFd<'_>,
         deadline: Option<Instant>,
-        interrupts: &Interrupts,
     ) -> Result<(), ScriptOutcome> {
-        let mut both = [pipe.clone(), PollFd::new(interrupts, PollFlags::IN)];
+        let mut both = [pipe.clone(), PollFd::new(self.interrupts, PollFlags::IN)];
         while both[0].revents().is_empty() {
             ready::wait(&mut both, deadline);
-            if let Some(signal) = interrupts.pending() {
+            if let Some(signal) = self.interrupts.pending() {
                 return Err(ScriptOutcome::Interrupted(signal));
             }
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
@@ -237,7 +225,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for Worker<'_> {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
