@@ -120,8 +120,7 @@ impl<'a> Worker<'a> {
         bridges: &mut Bridges<'_>,
         landlock: &mut bool,
     ) -> Result<ScriptOutcome, ScriptOutcome> {
-        let line = self.read_line(Some(Instant::now() + START_TIME))?;
-        match parse(&line)? {
+        match self.read_message(Some(Instant::now() + START_TIME))? {
             WorkerMessage::Ready(holds) => *landlock = holds,
             WorkerMessage::Failed(why) => return Err(ScriptOutcome::Failed(Failure::Unsafe, why)),
             _ => return Err(broken_protocol()),
@@ -135,8 +134,7 @@ impl<'a> Worker<'a> {
         loop {
             line.push('\n');
             self.write_all(line.as_bytes(), deadline(bridges))?;
-            let message = parse(&self.read_line(deadline(bridges))?)?;
-            let (name, args) = match message {
+            let (name, args) = match self.read_message(deadline(bridges))? {
                 WorkerMessage::Memory => {
                     let why = format!("out of memory: the limit is {} MiB", start.memory >> 20);
                     return Ok(ScriptOutcome::Failed(Failure::OutOfMemory, why));
@@ -157,8 +155,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads the next line. Nothing follows it: the process waits for an answer, or has ended.
-    fn read_line(&mut self, deadline: Option<Instant>) -> Result<Vec<u8>, ScriptOutcome> {
+    /// Reads the next message, a line. Nothing follows it: the process waits for an answer, or has ended.
+    fn read_message(&mut self, deadline: Option<Instant>) -> Result<WorkerMessage, ScriptOutcome> {
         let (mut line, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
         loop {
             self.wait_until_ready(&PollFd::new(&self.stdout, PollFlags::IN), deadline)?;
@@ -169,8 +167,7 @@ impl<'a> Worker<'a> {
             line.extend_from_slice(&chunk[..count]);
             match memchr::memchr(b'\n', &chunk[..count]) {
                 Some(end) if end + 1 == count => {
-                    line.pop();
-                    return Ok(line);
+                    return WorkerMessage::parse(&line).ok_or_else(broken_protocol);
                 }
                 None if line.len() <= limits::JS_LINE => {}
                 _ => return Err(broken_protocol()),
@@ -235,10 +232,6 @@ impl Drop for Worker<'_> {
 /// Ends the process with the engine at once: no code of the script may run after its end.
 pub fn leave_at_once() -> ! {
     std::process::exit(0)
-}
-
-fn parse(line: &[u8]) -> Result<WorkerMessage, ScriptOutcome> {
-    WorkerMessage::parse(line).map_err(|_| broken_protocol())
 }
 
 fn broken_protocol() -> ScriptOutcome {
