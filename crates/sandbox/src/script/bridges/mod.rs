@@ -74,27 +74,21 @@ impl<'a> Bridges<'a> {
         deadline: Option<Instant>,
     ) -> Result<Value, String> {
         let args = Args { name, values: args };
+        let cwd = self.cwd.clone();
+        let path = |at| args.path_argument(&cwd, at);
         let done = |done: Result<(), String>| done.map(|()| Value::Null);
         match name {
-            "fs.readFile" => self.read_file(args.path_argument(self, 0)?, args.is_base64(1)?),
-            "fs.writeFile" => {
-                done(self.write_file(&args.path_argument(self, 0)?, &args.bytes_argument(1)?))
-            }
-            "fs.appendFile" => {
-                done(self.append_file(&args.path_argument(self, 0)?, &args.bytes_argument(1)?))
-            }
-            "fs.readDir" => self.read_dir(&args.path_argument(self, 0)?),
-            "fs.stat" => self.stat(&args.path_argument(self, 0)?),
-            "fs.exists" => Ok(self.exists(&args.path_argument(self, 0)?).into()),
-            "fs.delete" => done(self.delete(&args.path_argument(self, 0)?)),
-            "fs.mkdir" => done(self.make_folder(&args.path_argument(self, 0)?)),
-            "fs.copy" => {
-                done(self.copy(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
-            }
-            "fs.move" => {
-                done(self.rename(&args.path_argument(self, 0)?, &args.path_argument(self, 1)?))
-            }
-            "fs.glob" => self.glob(&args.path_argument(self, 0)?),
+            "fs.readFile" => self.read_file(path(0)?, args.is_base64(1)?),
+            "fs.writeFile" => done(self.write_file(&path(0)?, &args.bytes_argument(1)?)),
+            "fs.appendFile" => done(self.append_file(&path(0)?, &args.bytes_argument(1)?)),
+            "fs.readDir" => self.read_dir(&path(0)?),
+            "fs.stat" => self.stat(&path(0)?),
+            "fs.exists" => Ok(self.exists(&path(0)?).into()),
+            "fs.delete" => done(self.delete(&path(0)?)),
+            "fs.mkdir" => done(self.make_folder(&path(0)?)),
+            "fs.copy" => done(self.copy(&path(0)?, &path(1)?)),
+            "fs.move" => done(self.rename(&path(0)?, &path(1)?)),
+            "fs.glob" => self.glob(&path(0)?),
             "net.fetch" => self
                 .fetch(args.text_argument(0)?, args.values.get(1), deadline)
                 .map_err(|why| format!("net.fetch: {why}")),
@@ -179,24 +173,22 @@ impl Args<'_> {
     }
 
     /// An absolute path, relative to the working folder if necessary.
-    fn path_argument(&self, bridges: &Bridges<'_>, at: usize) -> Result<PathBuf, String> {
+    fn path_argument(&self, cwd: &Path, at: usize) -> Result<PathBuf, String> {
         let text = self.text_argument(at)?;
         if text.is_empty() || text.contains('\0') {
             return Err(format!("{}: the path is empty, or contains a NUL byte", self.name));
         }
-        Ok(bridges.cwd.join(Path::new(text)))
+        Ok(cwd.join(text))
     }
 
     fn is_base64(&self, at: usize) -> Result<bool, String> {
-        match self.values.get(at).filter(|value| !value.is_null()) {
-            None => Ok(false),
-            Some(Value::String(word)) if word == "base64" => Ok(true),
-            Some(Value::String(word))
-                if word.eq_ignore_ascii_case("utf8") || word.eq_ignore_ascii_case("utf-8") =>
-            {
-                Ok(false)
-            }
-            Some(_) => Err(format!("{}: the encoding is \"base64\", or is left out", self.name)),
+        let encoding = self.values.get(at).unwrap_or(&Value::Null);
+        let is_utf8 = |word: &str| matches!(&*word.to_ascii_lowercase(), "utf8" | "utf-8");
+        match encoding.as_str() {
+            Some("base64") => Ok(true),
+            None if encoding.is_null() => Ok(false),
+            Some(word) if is_utf8(word) => Ok(false),
+            _ => Err(format!("{}: the encoding is \"base64\", or is left out", self.name)),
         }
     }
 
