@@ -36,23 +36,17 @@ impl Bridges<'_> {
         let option = |name: &str| {
             options.and_then(|options| options.get(name)).filter(|value| !value.is_null())
         };
-        let text = |name: &str| {
-            option(name)
-                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-        };
+        let text_of =
+            |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let url = Url::parse(url).map_err(|error| format!("{url} is not a URL: {error}"))?;
         let headers = option("headers").and_then(Value::as_object).into_iter().flatten();
-        let headers = headers.map(|(name, value)| {
-            (
-                name.to_ascii_lowercase(),
-                value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-            )
-        });
+        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), text_of(value)));
+        let method = option("method").map_or_else(|| "GET".to_owned(), text_of);
         let request = FetchRequest {
-            method: text("method").unwrap_or_else(|| "GET".to_owned()).to_ascii_uppercase(),
+            method: method.to_ascii_uppercase(),
             url,
             headers: headers.collect(),
-            body: text("body").unwrap_or_default().into_bytes(),
+            body: option("body").map(text_of).unwrap_or_default().into_bytes(),
             is_private_allowed: false,
             time: TIME,
             limit: limits::JS_READ,
