@@ -11,6 +11,7 @@ use reqwest::{Method, Url};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime;
 
+use conversation::limits::JS_READ;
 use std::os::fd::AsFd;
 use sys::http::error::list_causes;
 use sys::http::{ResponseHead, client_builder, find_proxy, read_head, run_until};
@@ -31,8 +32,6 @@ pub(crate) struct FetchRequest {
     pub is_private_allowed: bool,
     /// Maximum time.
     pub time: Duration,
-    /// Maximum size of the response's body in bytes.
-    pub limit: u64,
 }
 
 /// A response, with its body.
@@ -92,11 +91,8 @@ async fn exchange(client: reqwest::Client, request: FetchRequest) -> Result<Fetc
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(explain)? {
         body.extend_from_slice(&chunk);
-        if body.len() as u64 > request.limit {
-            return Err(format!(
-                "the response of {host} is over the limit of {} bytes",
-                request.limit
-            ));
+        if body.len() as u64 > JS_READ {
+            return Err(format!("the response of {host} is over the limit of {JS_READ} bytes"));
         }
     }
     Ok((head, body))
@@ -251,7 +247,6 @@ mod tests {
             body: Vec::new(),
             is_private_allowed: false,
             time: Duration::from_secs(20),
-            limit: 10,
         };
         let check = |request: FetchRequest, part: &str| {
             let why = fetch(request, &Interrupts::without_handlers().unwrap()).unwrap_err();

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use super::Bridges;
 use crate::script::fetch::{FetchRequest, Fetched, fetch};
 use crate::script::policy::AccessRequest;
-use conversation::limits;
 use sys::http::ResponseHead;
 
 /// Maximum time of a request, including redirects.
@@ -49,7 +48,6 @@ impl Bridges<'_> {
             body: option("body").map(text_of).unwrap_or_default().into_bytes(),
             is_private_allowed: false,
             time: TIME,
-            limit: limits::JS_READ,
         };
         let is_refused = |(name, _): &&(String, String)| {
             name.starts_with("proxy-") || CONNECTION_HEADERS.split(' ').any(|one| one == name)
