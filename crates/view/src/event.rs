@@ -164,7 +164,8 @@ pub struct Finish {
 }
 
 impl Start {
-    fn new(n: u64, action: &Action) -> Self {
+    /// An action that starts, the `n`th of the run.
+    pub fn new(n: u64, action: &Action) -> Self {
         let (attributes, body) = action.attributes_and_body();
         let sums = match action {
             Action::Change(Change::Edit { blocks, .. }) => edit::parse(blocks).ok().map(|edits| {
@@ -207,16 +208,6 @@ impl Start {
 }
 
 impl RunEvent {
-    /// The event of an action that starts, the `n`th of the run.
-    pub fn start(n: u64, action: &Action) -> Self {
-        Self::Start(Start::new(n, action))
-    }
-
-    /// The event of a question about an action, the `n`th of the run.
-    pub fn decide(n: u64, action: &Action, folder: &Path, has_sandbox: bool) -> Self {
-        Self::Decide(Start::to_decide(n, action, folder, has_sandbox))
-    }
-
     /// The event of a result; `tag` is that of its action, `check` or [`AFTER_WRITE`]. With `all` it has the whole output, where the result
     /// has it. The diff is added by the caller.
     pub fn finish(n: u64, tag: &str, block: &Block, all: bool) -> Finish {
@@ -258,7 +249,6 @@ impl RunEvent {
         let shown: Vec<String> = body.lines().skip(first).map(show).collect();
         Finish {
             n,
-            is_known: false,
             tag: tag.to_owned(),
             status: get("status").unwrap_or_else(|| "ok".to_owned()),
             reason: get("reason"),
@@ -269,9 +259,8 @@ impl RunEvent {
             shown,
             output: get("output"),
             previous: get("previous"),
-            diff: None,
-            diff_cut: false,
             figures,
+            ..Finish::default()
         }
     }
 
@@ -363,7 +352,7 @@ mod tests {
         };
         for event in [
             RunEvent::Finish(Box::new(finish)),
-            RunEvent::start(3, &shell),
+            RunEvent::Start(Start::new(3, &shell)),
             usage,
             RunEvent::Wait { seconds: 0.5, error: "busy".into() },
         ] {

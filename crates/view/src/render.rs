@@ -347,11 +347,17 @@ mod tests {
         assert_eq!(rows, expect);
     }
 
+    fn start(action: &Action) -> RunEvent {
+        RunEvent::Start(Start::new(1, action))
+    }
+
     fn shell(commands: &str) -> RunEvent {
-        RunEvent::start(
-            1,
-            &Action::Shell { commands: commands.into(), timeout: None, keep: None, outside: None },
-        )
+        start(&Action::Shell {
+            commands: commands.into(),
+            timeout: None,
+            keep: None,
+            outside: None,
+        })
     }
 
     fn finish(action: &str, block: Block) -> RunEvent {
@@ -369,17 +375,17 @@ mod tests {
         check(&shell("ab"), 1, &["→ shell", "│ ab"]);
         let child = |file: &str| {
             let (prompt, file) = ("do\nit".to_owned(), Some(file.to_owned()));
-            RunEvent::start(1, &Action::Conversation { prompt, name: None, from: None, file })
+            start(&Action::Conversation { prompt, name: None, from: None, file })
         };
         check(&child("a.txt"), 80, &["→ conversation a.txt │ do", "                     │ it"]);
         check(&child("a.txt"), 40, &["→ conversation a.txt", "│ do", "│ it"]);
         let read = Action::Read { path: "x".into(), offset: Some(3), limit: None, numbers: false };
-        check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
+        check(&start(&read), 80, &["→ read  x from line 3"]);
         let read = Action::Read { path: "a\nb".into(), offset: None, limit: None, numbers: false };
-        check(&RunEvent::start(1, &read), 80, &["→ read  $'a\\nb'"]);
+        check(&start(&read), 80, &["→ read  $'a\\nb'"]);
         let (pattern, path) = ("a b".to_owned(), Some("src".to_owned()));
         let grep = Action::Grep { pattern, path, glob: None, context: None, ignore_case: false };
-        check(&RunEvent::start(1, &grep), 80, &["→ grep  a b in src"]);
+        check(&start(&grep), 80, &["→ grep  a b in src"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use sys::atomic_file::AtomicFile;
 use sys::clock::Stopwatch;
 use sys::interrupt::Interrupts;
 use sys::{fs, terminal};
-use view::event::{AFTER_WRITE, LAST_LINES, RunEvent};
+use view::event::{AFTER_WRITE, LAST_LINES, RunEvent, Start};
 use view::figures::{RunFigures, figures_line};
 use view::render::{EventRows, earlier_row, render};
 use view::style::{DIM, Span};
@@ -209,12 +209,14 @@ impl<'a> Progress<'a> {
                 let n = self.count_start();
                 self.numbered = Some(n);
                 self.asked.set(n);
-                self.emit_event(|| RunEvent::decide(n, action, folder, has_sandbox));
+                self.emit_event(|| {
+                    RunEvent::Decide(Start::to_decide(n, action, folder, has_sandbox))
+                });
             }
             ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
-                self.emit_event(|| RunEvent::start(n, action));
+                self.emit_event(|| RunEvent::Start(Start::new(n, action)));
                 // Scripts write to the terminal and ask there themselves.
                 match action {
                     Action::Script { .. } | Action::Stdout { .. } => {}
@@ -323,7 +325,7 @@ impl<'a> Progress<'a> {
     fn show_refusal(&mut self, action: &Action, why: &Failure) {
         let n = self.count_start();
         self.running.pop_back();
-        self.emit_event(|| RunEvent::start(n, action));
+        self.emit_event(|| RunEvent::Start(Start::new(n, action)));
         let block = why.clone().of_unrun().add_to(Block::new(action.result_block()));
         let event = self.finish(n, Some(action), &block);
         self.emit_event(|| event);
