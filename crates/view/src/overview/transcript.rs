@@ -114,12 +114,9 @@ fn describe_action(action: &Action) -> (String, String) {
 
 /// `shell-result: exit 0, 0.4 s, 20 bytes`
 fn result_title(piece: &Piece, name: &str) -> String {
-    let mut parts = Vec::new();
-    match (piece.get("exit_code"), piece.get("status")) {
-        (Some(code), _) => parts.push(format!("exit {code}")),
-        (None, Some(status)) => parts.push(status.to_owned()),
-        (None, None) => {}
-    }
+    let exit = piece.get("exit_code").map(|code| format!("exit {code}"));
+    let end = exit.or(piece.get("status").map(str::to_owned));
+    let mut parts: Vec<String> = end.into_iter().collect();
     for (attribute, unit) in
         [("seconds", " s"), ("media", ""), ("bytes", " bytes"), ("output", ""), ("sha256", "")]
     {
