@@ -74,16 +74,6 @@ pub(super) struct PartedText<'a> {
     pub(super) sizes: RequestSizes,
 }
 
-/// One request.
-struct SummaryRequest {
-    kind: SummaryKind,
-    is_joined: bool,
-    limit: WordLimit,
-    /// The parts that it is about, in the head of the message; empty for the whole text.
-    place: String,
-    text: String,
-}
-
 /// Requests summaries and caches them.
 pub struct SummaryQueue<'a> {
     pub(super) rules: SummaryRules<'a>,
@@ -183,9 +173,7 @@ impl<'a> SummaryQueue<'a> {
                 (WordLimit::DEFAULT, format!("part {number} of {count} (lines {first} to {last})"))
             }
         };
-        let text = (whole.read)(at)?;
-        let request = SummaryRequest { kind: whole.kind, is_joined: false, limit, place, text };
-        self.summarize(whole.name, &request)
+        self.summarize(whole, false, limit, &place, &(whole.read)(at)?)
     }
 
     fn join_summaries(
@@ -195,28 +183,35 @@ impl<'a> SummaryQueue<'a> {
         share: u64,
     ) -> Result<Summary, Problem> {
         let parts = parts.iter().flatten().zip(&whole.parts);
-        let text = parts.map(|(part, lines)| plan::paragraph(*lines, &part.text, share)).collect();
-        let (kind, limit) = (whole.kind, whole.limit);
+        let text: String =
+            parts.map(|(part, lines)| plan::paragraph(*lines, &part.text, share)).collect();
         let place = format!("summaries of all {} parts", whole.parts.len());
-        self.summarize(whole.name, &SummaryRequest { kind, is_joined: true, limit, place, text })
+        self.summarize(whole, true, whole.limit, &place, &text)
     }
 
-    /// Returns the cached summary, or requests one and caches it.
-    fn summarize(&self, name: &str, request: &SummaryRequest) -> Result<Summary, Problem> {
-        let SummaryRequest { kind, is_joined, limit, place, text } = request;
-        let folder = &self.rules.folder;
-        let system = plan::system_prompt(*kind, *is_joined, *limit);
-        let key = plan::cache_key(&system, *limit, text);
+    /// Returns the cached summary, or requests one and caches it. `place` are the parts that it is about, in the head of
+    /// the message; empty for the whole text.
+    fn summarize(
+        &self,
+        whole: &PartedText<'_>,
+        is_joined: bool,
+        limit: WordLimit,
+        place: &str,
+        text: &str,
+    ) -> Result<Summary, Problem> {
+        let (kind, name, folder) = (whole.kind, whole.name, &self.rules.folder);
+        let system = plan::system_prompt(kind, is_joined, limit);
+        let key = plan::cache_key(&system, limit, text);
         let cached = || summary_cache::read_summary(folder, &key);
         if let Some(known) = (!self.rules.again).then(cached).flatten() {
             lock_mutex(&self.totals).cached += 1;
             return Ok(known);
         }
-        let what = if *kind == SummaryKind::File { "File" } else { "Conversation" };
+        let what = if kind == SummaryKind::File { "File" } else { "Conversation" };
         let subject = if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
         let message = plan::user_message(&format!("{what}: {subject}"), &key, text);
         let summary =
-            self.request_summary((*kind, *limit), &system, &message).map_err(|problem| {
+            self.request_summary((kind, limit), &system, &message).map_err(|problem| {
                 // A signal or a wrong setting does not concern just one part.
                 if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
                     return problem;
