@@ -109,15 +109,10 @@ fn source_part<'s>(source: &'s [u8], entry: &Segment) -> Option<&'s [u8]> {
 fn find_lost_ending(old: &[u8], new: &[u8]) -> &'static [u8] {
     // A line feed of UTF-16 or UTF-32 follows a NUL; one byte more would shift the rest of the file.
     let was_line = old.last() == Some(&b'\n') && !old.ends_with(b"\0\n");
-    match new.last() {
-        Some(last) if *last != b'\n' && was_line => {
-            if old.ends_with(b"\r\n") && *last != b'\r' {
-                b"\r\n"
-            } else {
-                b"\n"
-            }
-        }
-        _ => b"",
+    match new.last().filter(|last| was_line && **last != b'\n') {
+        None => b"",
+        Some(last) if *last != b'\r' && old.ends_with(b"\r\n") => b"\r\n",
+        Some(_) => b"\n",
     }
 }
 
