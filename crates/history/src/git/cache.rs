@@ -59,7 +59,6 @@ impl Cache {
         if let Some(folder) = self.file.parent() {
             fs::create_private_folder(folder)?;
         }
-        AtomicFile::new(&self.file).without_sync().write(text.as_bytes())?;
-        Ok(())
+        AtomicFile::new(&self.file).without_sync().write(text.as_bytes())
     }
 }

@@ -60,18 +60,13 @@ pub fn read_history(
     time: Duration,
     keep_waiting: &mut dyn FnMut() -> bool,
 ) -> HistoryLookup {
+    let name = quote_name(file);
     let Some(top) = file.parent().and_then(find_toplevel) else {
-        return HistoryLookup::without_history(format!(
-            "{} is not in a git repository",
-            quote_name(file)
-        ));
+        return HistoryLookup::without_history(format!("{name} is not in a git repository"));
     };
     let path = file.strip_prefix(&top).unwrap_or(file).as_os_str().as_bytes().to_owned();
     if path.starts_with(b".git/") {
-        return HistoryLookup::without_history(format!(
-            "{} belongs to git itself",
-            quote_name(file)
-        ));
+        return HistoryLookup::without_history(format!("{name} belongs to git itself"));
     }
     let (folder, place) = (cache.to_owned(), quote_name(&top));
     let read = move || {
