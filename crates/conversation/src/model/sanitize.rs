@@ -12,14 +12,7 @@ const WINDOW: usize = 8;
 
 /// Makes a server's text safe to show; `key` is the credential that was sent.
 pub(crate) fn sanitize(text: &str, key: Option<&str>) -> String {
-    let plain: String = text
-        .chars()
-        .filter_map(|c| match c {
-            '\n' | '\t' | '\r' => Some(' '),
-            c if is_hidden(c) => None,
-            c => Some(c),
-        })
-        .collect();
+    let plain = text.replace(['\n', '\t', '\r'], " ").replace(is_hidden, "");
     let masked = mask_keys(&plain, key);
     truncate(masked.trim(), limits::ERROR_MESSAGE)
 }
