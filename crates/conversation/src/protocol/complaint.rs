@@ -118,7 +118,8 @@ pub(super) fn describe_form(tag: &Tag, wrong: &str) -> String {
 
 pub(super) fn stray_closer(name: &str) -> String {
     let shown = excerpt_of(name, NAME);
-    let known = if tags::find_tag(name).is_some() { "" } else { ", and there is no such tag" };
+    let is_known = TagSet::ALL.find_tag(name).is_some();
+    let known = if is_known { "" } else { ", and there is no such tag" };
     format!("</{shown}> has no opening tag{known}")
 }
 

@@ -331,11 +331,6 @@ pub const TAGS: &[Tag] = &[
 /// The attribute that every tag with a body takes: the body then ends only at `</name WORD>`.
 pub(crate) const FENCE: &str = "fence";
 
-/// Finds a tag by its exact name.
-pub fn find_tag(name: &str) -> Option<&'static Tag> {
-    TagSet::ALL.find_tag(name)
-}
-
 /// The tags that a model may write in a run; `nagent-response` is always one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TagSet(u32);
@@ -363,7 +358,7 @@ impl TagSet {
         let mut set = 1 << TagKind::Response as u32;
         for name in names {
             let bare = name.trim().trim_start_matches("nagent-");
-            let Some(tag) = find_tag(&format!("nagent-{bare}")) else {
+            let Some(tag) = Self::ALL.find_tag(&format!("nagent-{bare}")) else {
                 let known: Vec<&str> = Self::ALL.iter().map(Tag::short_name).collect();
                 return Err(format!(
                     "there is no tag \"{}\"; the tags are {}",
@@ -471,7 +466,8 @@ mod tests {
     fn every_kind_finds_its_row() {
         for tag in TAGS {
             assert_eq!(tag.kind.table_row().name, tag.name);
-            let found = find_tag(tag.name).or_else(|| TagSet::SCRIPTS.find_tag(tag.name));
+            let found =
+                TagSet::ALL.find_tag(tag.name).or_else(|| TagSet::SCRIPTS.find_tag(tag.name));
             assert!(found.is_some_and(|found| found.kind == tag.kind));
         }
     }

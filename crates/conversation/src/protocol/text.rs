@@ -33,10 +33,7 @@ pub fn protocol_text(tags: TagSet) -> String {
             // A form with an attribute that excludes others gets the explanation of that attribute.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
             let meaning = own.map_or(tag.meaning, |(attribute, _)| attribute.meaning);
-            text += &shape;
-            text += " ";
-            text += meaning;
-            text += "\n";
+            text += &format!("{shape} {meaning}\n");
         }
     }
     text += RULES;
