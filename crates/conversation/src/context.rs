@@ -186,17 +186,14 @@ pub fn parse(body: &str) -> Vec<Section> {
 pub fn known_sections(text: &str, pieces: &[Piece]) -> Vec<Section> {
     let mut sections = Vec::new();
     for piece in pieces {
+        // An editor may have changed the line ends of the whole file.
+        let body = || piece.body_text(text).replace("\r\n", "\n");
         match piece.name() {
-            Some("initial_context") => {
-                // An editor may have changed the line ends of the whole file.
-                sections.extend(parse(&piece.body_text(text).replace("\r\n", "\n")));
-            }
+            Some("initial_context") => sections.extend(parse(&body())),
             Some("context-update") => {
                 let title = piece.get("section").unwrap_or_default();
-                if let Some(title) = TITLES.into_iter().find(|known| *known == title) {
-                    sections
-                        .push(Section { title, text: piece.body_text(text).replace("\r\n", "\n") });
-                }
+                let known = TITLES.into_iter().find(|known| *known == title);
+                sections.extend(known.map(|title| Section { title, text: body() }));
             }
             _ => {}
         }
