@@ -21,11 +21,7 @@ const CONFIG_KEYS: [&str; 6] = [
 
 /// Removes settings without effect from an object of the config. Returns notes for the user.
 pub fn remove_old_settings(object: &mut Map<String, Value>) -> Vec<String> {
-    let mut notes = Vec::new();
-    for key in CONFIG_KEYS {
-        if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
-            notes.push(format!("\"{key}\" is a key of an older tool and has no effect"));
-        }
-    }
-    notes
+    let was_set = |key: &&str| object.remove(*key).is_some_and(|value| value != "");
+    let note = |key| format!("\"{key}\" is a key of an older tool and has no effect");
+    CONFIG_KEYS.into_iter().filter(was_set).map(note).collect()
 }
