@@ -52,10 +52,8 @@ impl Redactor {
                 add(json.trim_matches('"'), name);
             }
             if value.contains('\n') {
-                let lines = value.lines().filter(|line| line.len() >= 16);
-                lines
-                    .filter(|line| !line.contains("-----"))
-                    .for_each(|line| add(line.trim(), name));
+                let is_secret = |line: &&str| line.len() >= 16 && !line.contains("-----");
+                value.lines().filter(is_secret).for_each(|line| add(line.trim(), name));
             }
         }
         known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
@@ -77,10 +75,9 @@ impl Redactor {
         let (mut out, mut at, mut count) = (Vec::new(), 0, 0);
         for found in self.any_known.as_ref()?.find_iter(bytes) {
             let name = self.known.iter().find(|(value, _)| value == found.as_bytes());
+            let name = name.map_or("", |(_, name)| name);
             out.extend_from_slice(&bytes[at..found.start()]);
-            out.extend_from_slice(
-                format!("[key {}]", name.map_or("", |(_, name)| name)).as_bytes(),
-            );
+            out.extend_from_slice(format!("[key {name}]").as_bytes());
             at = found.end();
             count += 1;
         }
