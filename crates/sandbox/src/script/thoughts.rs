@@ -81,16 +81,11 @@ impl Home {
     /// # Errors
     /// No home folder is known, or it cannot be used.
     pub fn from_env(env: &Env) -> Result<Self, Problem> {
-        let named = env.get_os("THINKINGSCRIPT_HOME").map(PathBuf::from);
-        let folder = match named {
-            Some(named) => env.absolute_path(&named)?,
-            None => {
-                env.home_folder().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
-                    Problem::failed(
-                        "cannot determine the home folder; set HOME or THINKINGSCRIPT_HOME",
-                    )
-                })?
-            }
+        let unknown = "cannot determine the home folder; set HOME or THINKINGSCRIPT_HOME";
+        let folder = if let Some(named) = env.get_os("THINKINGSCRIPT_HOME") {
+            env.absolute_path(Path::new(named))?
+        } else {
+            env.home_folder().ok_or_else(|| Problem::failed(unknown))?.join(".thinkingscript")
         };
         fs::check_folder_owner(&folder).map_err(refuse_home)?;
         Ok(Self { folder })

@@ -239,9 +239,7 @@ impl Bridges<'_> {
                     }
                 }
                 let stat = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW);
-                if stat
-                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
-                {
+                if stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()) {
                     ahead.push(below);
                 }
             }
