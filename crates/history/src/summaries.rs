@@ -58,8 +58,6 @@ pub struct CommitToSummarize<'a> {
 /// A request for summaries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryRequest {
-    /// The system prompt.
-    pub system: String,
     /// The user's message.
     pub message: String,
     /// The ids of the commits in it.
@@ -114,14 +112,14 @@ pub fn build_request(commits: &[CommitToSummarize<'_>], room: usize) -> Option<S
     }
     message.push_str(&format!("{mark} end\n"));
     Some(SummaryRequest {
-        system: SYSTEM.to_owned(),
         message,
         commits: included.iter().map(|commit| commit.commit.id.clone()).collect(),
         left_out: commits.len() - count,
     })
 }
 
-const SYSTEM: &str = "You are given commits that changed one file of a repository. Write one sentence for each of them, 30 words at most, that \
+/// The system prompt.
+pub const SYSTEM: &str = "You are given commits that changed one file of a repository. Write one sentence for each of them, 30 words at most, that \
     tells somebody who is about to change that file what the commit did to it and, where the text shows it, why. Name \
     what it is about: functions, options, cases. Where the diff and the message disagree, trust the diff.\n\n\
     Answer with JSON and nothing else, with an entry for each commit and its full id:\n\

@@ -8,7 +8,7 @@ use conversation::exit::Exit;
 use conversation::model::{RequestMessage, Role, Usage};
 use conversation::problem::Problem;
 use history::summaries::{
-    CommitToSummarize, build_request, is_worth_summary, parse_answer, summary_key,
+    CommitToSummarize, SYSTEM, build_request, is_worth_summary, parse_answer, summary_key,
 };
 use history::text::Summaries;
 use history::{FileCommit, History, git};
@@ -78,7 +78,7 @@ impl CommitSummaries {
         let mut model = writers.connect()?;
         self.requests += 1;
         let message = RequestMessage { role: Role::User, parts: vec![&request.message] };
-        let (reply, author) = model(&request.system, &[message])?;
+        let (reply, author) = model(SYSTEM, &[message])?;
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);
         if self.summaries.is_empty() {
