@@ -12,7 +12,6 @@ use crate::ops::status::runs;
 use crate::out::Report;
 use conversation::problem::Problem;
 use sys::env::Env;
-use sys::interrupt::Interrupts;
 
 /// Show active runs: turn, action, seconds, tokens, cost and last line, children below their parents
 ///
@@ -58,8 +57,8 @@ that of the run";
         let env = Env::read();
         let root = find_root(self.root.as_deref(), &env)?.0;
         match (&self.wait, &self.stop) {
-            (Some(name), _) => runs::wait_for_run(&root, &env, &Interrupts::install()?, name),
-            (None, Some(name)) => runs::stop_run(&root, &env, &Interrupts::install()?, name),
+            (Some(name), _) => runs::wait_for_run(&root, &env, name),
+            (None, Some(name)) => runs::stop_run(&root, &env, name),
             (None, None) => runs::report_runs(&root),
         }
     }

@@ -66,12 +66,8 @@ pub fn report_runs(root: &Root) -> Result<Report, Problem> {
 }
 
 /// Waits until the run of a conversation has ended, and ends with its exit code.
-pub fn wait_for_run(
-    root: &Root,
-    env: &Env,
-    interrupts: &Interrupts,
-    name: &str,
-) -> Result<Report, Problem> {
+pub fn wait_for_run(root: &Root, env: &Env, name: &str) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
     let name = find_conversation(root, env, name)?;
     let begun = Run::read(root, &name);
     while begun.as_ref().is_some_and(|begun| is_at_work(root, begun)) {
@@ -95,12 +91,8 @@ pub fn wait_for_run(
 }
 
 /// Stops the run of a conversation as Ctrl-C does, and waits until it is gone.
-pub fn stop_run(
-    root: &Root,
-    env: &Env,
-    interrupts: &Interrupts,
-    name: &str,
-) -> Result<Report, Problem> {
+pub fn stop_run(root: &Root, env: &Env, name: &str) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
     let name = find_conversation(root, env, name)?;
     let report = |text: String, is_stopped: bool| {
         Ok(Report::done(text).with("conversation", name.as_str()).with("stopped", is_stopped))
