@@ -19,11 +19,14 @@ use sys::env::{self, Env};
 use sys::http::HttpClient;
 use sys::interrupt::Interrupts;
 use sys::key_command::KeyCommand;
+use sys::names::name_some;
 use sys::root::check_name;
 use sys::{clock, fs};
 
 /// The window, in tokens, that Ollama is asked for. Its default on a small machine is 4,096, and it drops the rest.
 const OLLAMA_WINDOW: u64 = 32_768;
+/// Maximum number of models in an error.
+const MAX_NAMED: usize = 12;
 
 impl Settings {
     /// The variables that may have the credential; the first one that is set is used.
@@ -121,6 +124,48 @@ impl Settings {
             return Err(no_provider_for(&model, address.trim_start_matches("http://")));
         }
         Ok(client)
+    }
+
+    /// Chooses the only model of the server, where none is named and the provider has no default. `sends`: a request may be sent.
+    pub fn choose_model(
+        &self,
+        source: &mut ModelClient,
+        sends: bool,
+        interrupts: &Interrupts,
+    ) -> Result<(), Problem> {
+        if source.model_id.is_some() || !self.provider.is_server() {
+            return Ok(());
+        }
+        let name = self.provider_name();
+        if !sends {
+            return Err(Problem::usage(format!(
+                "--show-request sends nothing, so it cannot ask {name} which models it has: give --model NAME"
+            )));
+        }
+        let models = match source.list_models(interrupts) {
+            Err(RequestError::Api(_)) if self.is_guess => return Err(no_provider()),
+            models => {
+                models.map_err(|error| error.map_message(|error| source.explain(error, "")))?
+            }
+        };
+        match models.as_slice() {
+            [only] => source.model_id = Some(only.id.clone()),
+            [] if name == "ollama" => {
+                return Err(Problem::usage(
+                    "Ollama has no model yet: pull one (ollama pull NAME), then give --model NAME",
+                ));
+            }
+            [] => return Err(Problem::usage(format!("{name} lists no model: give --model NAME"))),
+            several => {
+                let names: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
+                let names = name_some(&names, MAX_NAMED, ", ");
+                let shown = if name == "ollama" { "Ollama" } else { name };
+                return Err(Problem::usage(format!(
+                    "{shown} has several models, choose one with --model: {names}; nagent --list-models shows all"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The connection to the model. Without `needs_key` a missing credential is not an error: nothing will be sent.

@@ -1,6 +1,5 @@
 //! Flags and config become settings.
 
-pub mod choose_model;
 pub mod completion;
 pub mod connection;
 pub mod find_root;
