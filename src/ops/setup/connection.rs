@@ -116,12 +116,17 @@ impl Settings {
         let mut client = self.connect_client(env, sends)?;
         let named = client.model_id.clone();
         self.choose_model(&mut client, sends, interrupts)?;
-        // One request for the list of models, instead of a prompt with all its retries.
+        // Nobody chose a provider, so Ollama is tried for a model that the user named: one request for the list of models,
+        // instead of a prompt with all its retries.
         if let Some(model) = named.filter(|_| self.is_guess)
             && let Err(RequestError::Api(_)) = client.list_models(interrupts)
         {
             let address = ollama_address(self.config.base_url.as_deref().unwrap_or_default());
-            return Err(no_provider_for(&model, address.trim_start_matches("http://")));
+            let address = address.trim_start_matches("http://");
+            return Err(Problem::usage(format!(
+                "no API key is set, so Ollama at {address} was asked for {model}: it does not answer; start it, or set the key of \
+                 another provider (nagent --list-providers)"
+            )));
         }
         Ok(client)
     }
@@ -398,12 +403,4 @@ pub(crate) fn no_provider() -> Problem {
         variables.join(", ")
     );
     Problem { lacks_credential: true, ..Problem::usage(message) }
-}
-
-/// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.
-fn no_provider_for(model: &str, address: &str) -> Problem {
-    Problem::usage(format!(
-        "no API key is set, so Ollama at {address} was asked for {model}: it does not answer; start it, or set the key of \
-         another provider (nagent --list-providers)"
-    ))
 }
