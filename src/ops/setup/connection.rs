@@ -259,14 +259,12 @@ impl Settings {
             let endpoint = self.provider.endpoint(base_url, None);
             endpoint.is_some_and(|endpoint| endpoint.official)
         };
-        match self.server() {
-            Some(server) => server.grammar,
-            None if self.provider != Provider::OpenAi => GrammarForm::None,
-            None => match self.config.api.as_deref() {
-                Some("responses") => GrammarForm::CustomTool,
-                None if official() => GrammarForm::CustomTool,
-                _ => GrammarForm::None,
-            },
+        match (self.server(), self.config.api.as_deref()) {
+            (Some(server), _) => server.grammar,
+            _ if self.provider != Provider::OpenAi => GrammarForm::None,
+            (None, Some("responses")) => GrammarForm::CustomTool,
+            (None, None) if official() => GrammarForm::CustomTool,
+            _ => GrammarForm::None,
         }
     }
 
@@ -356,8 +354,7 @@ impl Settings {
 
     /// Whether requests to it are billed.
     pub fn is_billed(&self) -> bool {
-        let is_paid = |provider: Provider| !provider.credential_variables().is_empty();
-        self.config.base_url.is_none() && is_paid(self.provider)
+        self.config.base_url.is_none() && !self.provider.credential_variables().is_empty()
     }
 
     /// The model's window in tokens, when it is known.
