@@ -4,5 +4,4 @@ pub mod completion;
 pub mod connection;
 pub mod find_root;
 pub mod flags;
-pub mod look;
 pub mod settings;

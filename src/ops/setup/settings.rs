@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::find_root::find_root;
 use super::flags::{ModelArgs, RunArgs};
-use super::look;
 use crate::config::{self, Config};
 use conversation::approve::Approve;
 use conversation::limits;
@@ -19,10 +18,11 @@ use models::provider::Provider;
 use models::server::KnownServer;
 use sandbox::SandboxMode;
 use sys::env::Env;
+use sys::fs;
 use sys::input::InputFile;
 use sys::interrupt::Interrupts;
-use sys::root::Root;
-use view::look::Look;
+use sys::root::{Root, check_name};
+use view::look::{BUILT_IN, Look};
 
 /// Seconds to wait for the next piece of a server's reply.
 pub(crate) const READ_TIMEOUT: f64 = 300.0;
@@ -94,9 +94,9 @@ impl Settings {
         }));
         sources.insert("root".to_owned(), root_from.to_owned());
         sources.insert("config".to_owned(), config_from.to_owned());
-        let look = run.look.as_deref().map(|name| look::load_look(&root, name)).transpose()?;
+        let look = run.look.as_deref().map(|name| load_look(&root, name)).transpose()?;
         if let (Some(look), Some(name)) = (&look, &run.look) {
-            let added = look::add_settings(look, &mut values).into_iter();
+            let added = add_look_settings(look, &mut values).into_iter();
             sources.extend(added.map(|key| (key.to_owned(), format!("look {name}"))));
         }
         let provider = choose_provider(args, env, &mut values, &mut sources)?;
@@ -301,6 +301,40 @@ fn context_files(config: &Config, config_path: &Path, run: &RunArgs) -> Vec<Path
     let folder = config_path.parent().unwrap_or(Path::new("."));
     let named = config.context.iter().map(|path| folder.join(path));
     named.chain(run.context.iter().cloned()).collect()
+}
+
+/// Loads a look by name: from a file in the root, else a built-in one.
+fn load_look(root: &Root, name: &str) -> Result<Look, Problem> {
+    let path = root.path().join("looks").join(format!("{name}.json"));
+    let own = match check_name(name) {
+        Ok(()) => fs::read_text(&path, limits::LOOK)
+            .map_err(|error| Problem::usage(format!("--look {name}: {error:#}")))?,
+        Err(_) => None,
+    };
+    let built_in = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let Some(text) = own.as_deref().or(built_in) else {
+        return Err(Problem::usage(format!(
+            "there is no look \"{}\"; there are {}, and those in looks/ of the root",
+            name.escape_debug(),
+            BUILT_IN.map(|(name, _)| name).join(", ")
+        )));
+    };
+    let look = Look::parse(text).and_then(|look| {
+        config::parse(&Value::Object(look.settings.clone()).to_string(), None).map(|_| look)
+    });
+    look.map_err(|error| Problem::usage(format!("look {}: {error}", path.display())))
+}
+
+/// Adds the settings of a look that neither the config nor a profile has, and returns their keys. Its provider and model are for
+/// users who have chosen neither.
+fn add_look_settings<'a>(look: &'a Look, values: &mut Map<String, Value>) -> Vec<&'a str> {
+    let connection = ["provider", "model", "base_url", "server"];
+    let has_connection = connection.iter().any(|key| values.contains_key(*key));
+    let is_new =
+        |key: &str| !(values.contains_key(key) || has_connection && connection.contains(&key));
+    let new: Vec<_> = look.settings.iter().filter(|(key, _)| is_new(key)).collect();
+    values.extend(new.iter().map(|(key, value)| ((*key).clone(), (*value).clone())));
+    new.into_iter().map(|(key, _)| key.as_str()).collect()
 }
 
 /// Applies the values of environment variables over those of the config.
