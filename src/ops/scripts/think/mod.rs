@@ -5,7 +5,6 @@ mod agent;
 mod host;
 mod request;
 mod screen;
-mod source;
 mod thought;
 mod written;
 
@@ -35,7 +34,7 @@ use sys::lock::LockMode;
 use sys::{fs, root, stdin};
 
 pub use self::request::ThinkRequest;
-pub use self::source::read_place;
+pub use self::thought::read_place;
 
 /// Runs a script.
 ///

@@ -1,4 +1,4 @@
-//! The thought of a script: its folders, its policies, its output.
+//! The thought of a script: its text, its folders, its policies, its output.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use tempfile::TempDir;
 
 use super::request::ThinkRequest;
 use super::screen::Screen;
-use super::source::ScriptSource;
 use super::written::ScriptStdout;
 use crate::ops::setup::find_root::find_root;
 use crate::out;
@@ -21,11 +20,23 @@ use sandbox::script::js_worker::{Failure, Ran, ScriptOutcome, run_script};
 use sandbox::script::permission::{find_places, read_policy};
 use sandbox::script::policy::places::ScriptPlaces;
 use sandbox::script::policy::{Layers, Policy};
-use sandbox::script::thoughts::{Home, Origin};
+use sandbox::script::thoughts::{Home, Origin, digest};
 use sys::env::Env;
 use sys::fs;
 use sys::interrupt::Interrupts;
+use sys::names::suggest_paths;
 use sys::tty::Tty;
+
+/// A script's text, and where it is.
+#[derive(Debug, Clone)]
+pub struct ScriptSource {
+    /// Its path without links.
+    pub place: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Their digest.
+    pub digest: String,
+}
 
 /// A thought that is run.
 pub(super) struct Thought {
@@ -105,6 +116,24 @@ impl Thought {
         self.home.write_origin(&self.name, &Origin { place, sha256 })?;
         Ok(is_new)
     }
+}
+
+/// Reads a script's file.
+///
+/// # Errors
+/// It is not there, too large, or cannot be read.
+pub fn read_place(place: &str, env: &Env) -> Result<ScriptSource, Problem> {
+    let path = env.absolute_path(Path::new(place))?;
+    let limit = limits::THOUGHT_SCRIPT;
+    if fs::file_size(&path).is_some_and(|size| size > limit) {
+        return Err(Problem::usage(format!("{place}: a script has at most {limit} bytes")));
+    }
+    let bytes = fs::read_bytes(&path, limit)?.ok_or_else(|| {
+        let near = suggest_paths(&path);
+        Problem::failed(format!("{place}: no such script{near}"))
+    })?;
+    let place = fs::real_path(&path).unwrap_or(path).display().to_string();
+    Ok(ScriptSource { place, digest: digest(&bytes), bytes })
 }
 
 /// Finds the thought of a script, and makes its folders where they are missing.
