@@ -55,12 +55,9 @@ impl Runner<'_> {
         if let Some(why) = check_for_masks(action, &self.context) {
             return Ok((error(block, why), None));
         }
-        let from = match read_path(action) {
-            None => PathBuf::new(),
-            Some(path) => match self.resolve_read(&path) {
-                Ok(from) => from,
-                Err(why) => return Ok((error(block, why), None)),
-            },
+        let from = match read_path(action).map(|path| self.resolve_read(&path)).transpose() {
+            Ok(from) => from.unwrap_or_default(),
+            Err(why) => return Ok((error(block, why), None)),
         };
         let block = match action {
             Action::Shell { commands: text, timeout, keep, outside } => {
@@ -68,14 +65,13 @@ impl Runner<'_> {
                 let sandbox = self.context.sandbox.clone().filter(|_| outside.is_none());
                 let sandbox = sandbox.as_deref();
                 let command = ShellCommand { commands: text, timeout: *timeout, parents, sandbox };
-                let (block, signal) = if let Some(name) = keep {
+                return Ok(if let Some(name) = keep {
                     self.commands.start_kept_commands(block, &command, name, &self.context)
                 } else {
                     self.run_observed(|all, context, on_output| {
                         all.run(block, &command, context, on_output)
                     })
-                };
-                return Ok((block, signal));
+                });
             }
             Action::Next { prompt } => block.body(prompt),
             Action::Read { offset, limit, .. } => self.read_lines(block, &from, *offset, *limit)?,

@@ -99,10 +99,8 @@ pub(super) fn apply_patch(
     let (outputs, stop) = (context.root.outputs_folder(), context.stop_check());
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
     let hooks = PatchHooks { interrupts: context.interrupts, keep: &mut keep };
-    let done = match patch::patch(&options, &mut files.boundary, hooks) {
-        Ok(done) => done,
-        Err(problem) => return Err(problem.to_string().into()),
-    };
+    let done = patch::patch(&options, &mut files.boundary, hooks)
+        .map_err(|problem| problem.to_string())?;
     let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
     let as_text = |path: &PathBuf| path.display().to_string();
     let block = block
