@@ -237,49 +237,38 @@ fn render(
     outputs: &Path,
     store: &mut StoreOutput<'_>,
 ) -> Result<String> {
-    let mut text = String::new();
+    let (text, pieces) = (conversation.text(), conversation.pieces());
+    let mut new = String::new();
     for part in parts {
-        let piece = render_part(conversation, part, notice, outputs, store)?;
-        text.push_str(piece.trim_end_matches('\n'));
-        text.push_str("\n\n");
+        let part = match part {
+            PlanPart::Keep(range) => text[range.clone()].to_owned(),
+            PlanPart::Notice => notice.to_owned(),
+            PlanPart::Pointer(at) => {
+                let block = with_file(&pieces[*at], text, outputs, store)?;
+                let bytes = block.get("bytes").unwrap_or_default();
+                let place = if block.get("output").is_some() {
+                    "left out to fit the model's window: read what you need of the file in output, with offset and limit"
+                } else {
+                    "omitted here"
+                };
+                let body = format!("[{bytes} bytes, {place}]");
+                format_block(&block.body(body))
+            }
+            PlanPart::Head(at, bytes) => {
+                let piece = &pieces[*at];
+                let body = piece.body_text(text);
+                let block = with_file(piece, text, outputs, store)?;
+                let head = &body[..body.floor_char_boundary(*bytes)];
+                let place = block.get("output").unwrap_or("the archive");
+                let body = format!("{head}\n[… cut here; full text: {place} …]");
+                if piece.name().is_none() { body } else { format_block(&block.body(body)) }
+            }
+        };
+        new.push_str(part.trim_end_matches('\n'));
+        new.push_str("\n\n");
     }
-    text.pop();
-    Ok(text)
-}
-
-fn render_part(
-    conversation: &ConversationFile,
-    part: &PlanPart,
-    notice: &str,
-    outputs: &Path,
-    store: &mut StoreOutput<'_>,
-) -> Result<String> {
-    let text = conversation.text();
-    Ok(match part {
-        PlanPart::Keep(range) => text[range.clone()].to_owned(),
-        PlanPart::Notice => notice.to_owned(),
-        PlanPart::Pointer(at) => {
-            let piece = &conversation.pieces()[*at];
-            let block = with_file(piece, text, outputs, store)?;
-            let bytes = block.get("bytes").unwrap_or_default();
-            let place = if block.get("output").is_some() {
-                "left out to fit the model's window: read what you need of the file in output, with offset and limit"
-            } else {
-                "omitted here"
-            };
-            let body = format!("[{bytes} bytes, {place}]");
-            format_block(&block.body(body))
-        }
-        PlanPart::Head(at, bytes) => {
-            let piece = &conversation.pieces()[*at];
-            let body = piece.body_text(text);
-            let block = with_file(piece, text, outputs, store)?;
-            let head = &body[..body.floor_char_boundary(*bytes)];
-            let place = block.get("output").unwrap_or("the archive");
-            let body = format!("{head}\n[… cut here; full text: {place} …]");
-            if piece.name().is_none() { body } else { format_block(&block.body(body)) }
-        }
-    })
+    new.pop();
+    Ok(new)
 }
 
 /// The block of a piece, without its body, with the file that has it. A file that this piece showed is not in view any
