@@ -73,17 +73,9 @@ impl ModelClient {
     }
 
     fn new(backend: Backend) -> Self {
-        Self {
-            backend,
-            model_id: None,
-            credential: None,
-            notes: Vec::new(),
-            recorder: None,
-            before: Before::default(),
-            turn: 0,
-            ready_files: HashMap::new(),
-            uploads: Vec::new(),
-        }
+        let (model_id, credential, notes, recorder) = Default::default();
+        let (before, turn, ready_files, uploads) = Default::default();
+        Self { backend, model_id, credential, notes, recorder, before, turn, ready_files, uploads }
     }
 
     /// Ends the use of a client in a process that is about to end: to free the parts of an HTTP client one by one would take

@@ -173,16 +173,8 @@ impl Children {
             self.started += 1;
             self.in_reply += 1;
             let lineage = format!("{}.{}", self.setup.lineage, self.started);
-            let mut slot = Slot {
-                action,
-                name,
-                lineage,
-                file,
-                job: None,
-                lines: ChildLines::default(),
-                result: None,
-                answer_lines: None,
-            };
+            let (job, lines, result, answer_lines) = Default::default();
+            let mut slot = Slot { action, name, lineage, file, job, lines, result, answer_lines };
             slot.result = bad_name.or_else(|| self.refuse(&slot)).map(refused_result);
             self.files_in_reply.extend(slot.file.clone());
             self.slots.push_back(slot);
