@@ -20,10 +20,7 @@ impl Runner<'_> {
         let texts = self.inbox.take_messages(&self.context.root, &self.conversation, &mut note);
         let mut blocks = Vec::with_capacity(texts.len());
         for (id, body_text) in texts {
-            (self.on_progress)(ProgressEvent::Note(&format!(
-                "message from the user: {}",
-                first_line(&body_text)
-            )));
+            self.note(&format!("message from the user: {}", first_line(&body_text)));
             let block = Block::new("user-prompt").with("at", clock::now()).with(messages::ID, id);
             blocks.push(if body_text.len() > self.most_shown(limits::PROMPT_WHOLE) {
                 self.show_long(block, body_text, is_dry)?
@@ -37,7 +34,7 @@ impl Runner<'_> {
     /// Notes, at the end of a run, that messages wait for the next one.
     pub fn note_waiting_messages(&mut self) {
         if let Some(note) = describe_waiting(&self.context.root, self.conversation.name()) {
-            (self.on_progress)(ProgressEvent::Note(&note));
+            self.note(&note);
         }
     }
 }

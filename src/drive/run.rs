@@ -118,8 +118,7 @@ impl Runner<'_> {
         Ok(change)
     }
 
-    fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
-        let mut blocks = blocks;
+    fn append(&mut self, mut blocks: Vec<Block>) -> Result<Event> {
         // Once more for each time that another program changed the file.
         while !blocks.is_empty() {
             let mut texts = Vec::with_capacity(blocks.len());
@@ -132,7 +131,7 @@ impl Runner<'_> {
                 let note = format!(
                     "another program changed conversation {old} while this run was using it; the run continues in {name}"
                 );
-                (self.on_progress)(ProgressEvent::Note(&note));
+                self.note(&note);
                 self.children.setup.name.clone_from(&name);
                 self.files.log.facts.conversation.clone_from(&name);
                 self.conversation.append_to_left(&format_block(&fork_block(&name)));
@@ -186,15 +185,13 @@ impl Runner<'_> {
             Ok(Some(done)) => {
                 // What the last reply was shown is found by its place, and the text has changed.
                 self.files.last_seen = LastSeen::default();
-                let note = describe_compaction(&done);
-                (self.on_progress)(ProgressEvent::Note(&note));
+                self.note(&describe_compaction(&done));
             }
             Ok(None) => {}
             Err(Problem { exit: Exit::Signal(signal), .. }) => return interrupt_event(signal),
             Err(problem) => {
                 let why = self.context.redactor.redact_text(problem.to_string()).0;
-                let note = format!("conversation {name} was not compacted (unchanged): {why}");
-                (self.on_progress)(ProgressEvent::Note(&note));
+                self.note(&format!("conversation {name} was not compacted (unchanged): {why}"));
             }
         }
         Event::Compacted { is_shorter, usage, cost }
@@ -275,7 +272,7 @@ impl Runner<'_> {
         let (changes, files) = (&mut self.command_changes, &self.files);
         let known = (&files.log, files.boundary.named());
         if let Some(note) = changes.before_command(&self.context, known, is_outside) {
-            (self.on_progress)(ProgressEvent::Note(&note));
+            self.note(&note);
         }
     }
 

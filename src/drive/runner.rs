@@ -58,16 +58,16 @@ pub struct Runner<'a> {
 impl Runner<'_> {
     /// Ends what the run has started, and returns the conversation's file, still locked.
     pub fn end(mut self) -> ConversationFile {
-        self.remove_uploads();
+        for note in self.asker.client.remove_uploads(self.context.interrupts) {
+            self.note(&note);
+        }
         self.asker.client.leave();
         self.conversation
     }
 
-    /// Removes what the model's client has uploaded.
-    pub(super) fn remove_uploads(&mut self) {
-        for note in self.asker.client.remove_uploads(self.context.interrupts) {
-            (self.on_progress)(ProgressEvent::Note(&note));
-        }
+    /// Shows a note to the user.
+    pub fn note(&mut self, text: &str) {
+        (self.on_progress)(ProgressEvent::Note(text));
     }
 
     /// The folder of this conversation's splits.

@@ -393,7 +393,7 @@ fn finish_run(
     let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
     let is_seen = call.args.lines || terminal::stderr_is_terminal();
     if let Some(note) = runner.command_changes.describe().filter(|_| is_seen && !call.delegated) {
-        (runner.on_progress)(ProgressEvent::Note(&note));
+        runner.note(&note);
     }
     let (mut exit, responses, mut error) = match outcome {
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),

@@ -214,7 +214,7 @@ pub(crate) fn make_blocks(
 ) -> Result<Vec<Block>, Problem> {
     let mut blocks = unfinished_results(runner.conversation.text(), runner.conversation.pieces());
     if let Some((note, block)) = torn_block(&runner.conversation) {
-        (runner.on_progress)(ProgressEvent::Note(&note));
+        runner.note(&note);
         blocks.push(block);
     }
     blocks.extend(first_context(&runner.conversation, now));
@@ -224,8 +224,7 @@ pub(crate) fn make_blocks(
         blocks.push(read_for_user(call, runner, path)?);
     }
     for path in named_by(call) {
-        let note = format!("the model is shown {}", quote_name(&path));
-        (runner.on_progress)(ProgressEvent::Note(&note));
+        runner.note(&format!("the model is shown {}", quote_name(&path)));
         blocks.push(read_for_user(call, runner, &path)?);
     }
     blocks.extend(call.scripts.iter().flat_map(|scripts| scripts.results()));
@@ -322,8 +321,7 @@ fn prompt_block(
     let folder = runner.context.folder.display().to_string();
     let last = runner.conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
     if let Some(last) = last.filter(|last| *last != folder) {
-        let note = format!("working in {folder} (the last prompt was in {last})");
-        (runner.on_progress)(ProgressEvent::Note(&note));
+        runner.note(&format!("working in {folder} (the last prompt was in {last})"));
     }
     let block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
     runner.files.log.facts.prompt = first_line(&bytes);
@@ -338,10 +336,9 @@ fn prompt_block(
     let is_dry = call.args.show_request;
     let block = if is_input && bytes.len() > runner.most_shown(PROMPT_WHOLE) {
         let size = format_bytes(bytes.len() as u64);
-        let note = format!(
+        runner.note(&format!(
             "the input has {size}: the model gets its beginning and its end, and the name of a file with all of it"
-        );
-        (runner.on_progress)(ProgressEvent::Note(&note));
+        ));
         runner.show_long(block, bytes, is_dry)?
     } else {
         runner.show_short(block, &bytes, is_dry)?
@@ -352,13 +349,11 @@ fn prompt_block(
 
 /// Reports input that is not text.
 fn report_bytes(runner: &mut Runner<'_>, block: &Block, what: &str) {
-    if block.get("utf8") != Some("false") {
-        return;
+    if block.get("utf8") == Some("false") {
+        runner.note(&format!(
+            "{what} is not valid UTF-8; invalid bytes are shown as \u{fffd} (convert it with iconv)"
+        ));
     }
-    let note = format!(
-        "{what} is not valid UTF-8; invalid bytes are shown as \u{fffd} (convert it with iconv)"
-    );
-    (runner.on_progress)(ProgressEvent::Note(&note));
 }
 
 /// The first context for a new conversation; for an older one, its sections that have changed.
