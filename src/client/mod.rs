@@ -175,8 +175,10 @@ impl ModelClient {
     /// The window of a model in tokens, if the server lists it and answers at once; where no model is named, that of its only one.
     pub fn find_window(&mut self, model: &str, interrupts: &Interrupts) -> Option<u64> {
         let Backend::Server(server) = &mut self.backend else { return None };
-        let models = server.list_models_within(WINDOW_PATIENCE, interrupts).ok()?;
-        match models.as_slice() {
+        let before = server.client.limit_for_now(WINDOW_PATIENCE);
+        let models = server.list_models(interrupts);
+        server.client.set_deadline(before);
+        match models.ok()?.as_slice() {
             [only] if model.is_empty() => only.window,
             all => all.iter().find(|one| one.id == model)?.window,
         }

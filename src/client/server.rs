@@ -1,7 +1,6 @@
 //! A server as backend: requests over HTTP.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use conversation::limits::{self, MODEL_PAGES};
 use conversation::model::{ApiError, ErrorKind, HttpRequest, RefusedPart, Reply};
@@ -139,18 +138,6 @@ impl Server {
         } else {
             Err(self.endpoint.failure(head.status, &head.headers, &body).into())
         }
-    }
-
-    /// The models that the server lists within this time.
-    pub(super) fn list_models_within(
-        &mut self,
-        limit: Duration,
-        interrupts: &Interrupts,
-    ) -> Result<Vec<ModelInfo>, RequestError> {
-        let before = self.client.limit_for_now(limit);
-        let models = self.list_models(interrupts);
-        self.client.set_deadline(before);
-        models
     }
 
     pub(super) fn list_models(
