@@ -177,7 +177,7 @@ impl ModelClient {
         let (remote, state) = self.as_server()?.with_key(interrupts, |server| {
             let files = server.endpoint.files()?;
             let request = files.upload_request(file.name, file.format, file.bytes, &boundary);
-            let (_, body) = server.fetch(request, interrupts)?;
+            let body = server.fetch(request, interrupts)?;
             Ok(server.endpoint.files()?.read_file(&body)?)
         })?;
         self.uploads.push(remote.clone());
@@ -199,7 +199,7 @@ impl ModelClient {
             left -= 1;
             state = self.as_server()?.with_key(interrupts, |server| {
                 let request = server.endpoint.files()?.state_request(remote);
-                let (_, body) = server.fetch(request, interrupts)?;
+                let body = server.fetch(request, interrupts)?;
                 Ok(server.endpoint.files()?.read_file(&body)?.1)
             })?;
         }

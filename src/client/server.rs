@@ -7,7 +7,7 @@ use conversation::model::{ApiError, ErrorKind, HttpRequest, RefusedPart, Reply};
 use models::api::{Endpoint, ModelInfo};
 use models::decode::Decoder;
 use models::{Arrival, ChatRequest};
-use sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
+use sys::http::{HttpClient, RequestError, ResponsePart};
 use sys::interrupt::Interrupts;
 use sys::key_command::KeyCommand;
 
@@ -116,12 +116,12 @@ impl Server {
         Ok(decoder.finish()?)
     }
 
-    /// Sends a request that is not to the model. Returns the head and the body of a 2xx response; any other is an error.
+    /// Sends a request that is not to the model. Returns the body of a 2xx response; any other is an error.
     pub(super) fn fetch(
         &mut self,
         request: HttpRequest,
         interrupts: &Interrupts,
-    ) -> Result<(ResponseHead, Vec<u8>), RequestError> {
+    ) -> Result<Vec<u8>, RequestError> {
         let mut body = Vec::new();
         let head = self.client.send(request, interrupts, &mut |part| {
             if let ResponsePart::Body(bytes) = part {
@@ -134,7 +134,7 @@ impl Server {
             Ok(ControlFlow::Continue(()))
         })?;
         if (200..300).contains(&head.status) {
-            Ok((head, body))
+            Ok(body)
         } else {
             Err(self.endpoint.failure(head.status, &head.headers, &body).into())
         }
@@ -148,14 +148,14 @@ impl Server {
             let fetched =
                 self.with_key(interrupts, |server| server.fetch(request.clone(), interrupts));
             // A server of an earlier version does not have it.
-            if let Ok((_, body)) = fetched {
+            if let Ok(body) = fetched {
                 return Ok(self.endpoint.read_models(&body)?.models);
             }
         }
         let mut models = Vec::new();
         let mut next: Option<String> = None;
         for _ in 0..limits::MODEL_PAGES {
-            let (_, body) = self.with_key(interrupts, |server| {
+            let body = self.with_key(interrupts, |server| {
                 server.fetch(server.endpoint.models_request(next.as_deref()), interrupts)
             })?;
             let page = self.endpoint.read_models(&body)?;
