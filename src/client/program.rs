@@ -124,10 +124,9 @@ impl Program {
             }
             JobOutcome::TooMuch => {
                 let limit = limits::PROGRAM_OUTPUT >> 20;
-                program_error(&format!(
-                    "the program printed more than {limit} MiB and was terminated"
-                ))
-                .into()
+                let message =
+                    format!("the program printed more than {limit} MiB and was terminated");
+                program_error(&message).into()
             }
             _ => return Ok(None),
         })
@@ -152,12 +151,15 @@ impl Program {
         let own = self.words.first();
         let hint = if own.is_some() { "\"command\" in the config names it" } else { hint };
         let name = own.map_or(name, String::as_str);
-        let path =
-            self.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
-        if name.contains('/') || fs::is_executable(&env::program(path, name)) {
+        if name.contains('/') || fs::is_executable(&self.find_program(name)) {
             return error.to_owned();
         }
         format!("{name} is not on the PATH: {hint}, or choose another provider (--list-providers)")
+    }
+
+    fn find_program(&self, name: &str) -> PathBuf {
+        let path = self.env.iter().find(|(name, _)| name == "PATH");
+        env::program(path.map(|(_, path)| path.as_os_str()), name)
     }
 
     fn build_job(&self, ask: &ChatRequest<'_>) -> Job {
@@ -165,9 +167,7 @@ impl Program {
         let argv = command::build_argv(self.preset, model, ask.system, &self.words);
         let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
         if let Some(program) = argv.first_mut() {
-            let path = self.env.iter().find(|(name, _)| name == "PATH");
-            let path = path.map(|(_, path)| path.as_os_str());
-            *program = env::program(path, &program.to_string_lossy()).into_os_string();
+            *program = self.find_program(&program.to_string_lossy()).into_os_string();
         }
         let folder = self.empty_folder.as_ref().map_or(self.folder.as_path(), TempDir::path);
         let mut job = Job::new(argv, folder.to_owned(), self.env.clone());
