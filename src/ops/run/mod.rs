@@ -47,7 +47,7 @@ use conversation::format::harmless::quote_name;
 use conversation::limits::CHILD_DEPTH;
 use conversation::problem::Problem;
 use conversation::turn::Turn;
-use conversation::turn::event::{RunRules, Totals};
+use conversation::turn::event::{RunOutcome, RunRules, Totals};
 use conversation::turn::run_limits::{Limits, Spent};
 use conversation::{model, prompt};
 use models::ChatRequest;
@@ -386,7 +386,7 @@ fn command_to_continue(call: &Call<'_>) -> String {
 fn finish_run(
     call: &Call<'_>,
     runner: &mut Runner<'_>,
-    outcome: anyhow::Result<conversation::turn::event::RunOutcome>,
+    outcome: anyhow::Result<RunOutcome>,
     totals: &Totals,
 ) -> Report {
     runner.note_waiting_messages();
@@ -395,25 +395,22 @@ fn finish_run(
     if let Some(note) = runner.command_changes.describe().filter(|_| is_seen && !call.delegated) {
         runner.note(&note);
     }
-    let (mut exit, responses, mut error) = match outcome {
-        Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
-        Err(error) => {
-            let problem = Problem::from(error);
-            (problem.exit, Vec::new(), Some(problem.message))
-        }
-    };
+    let mut outcome = outcome.unwrap_or_else(|error| {
+        let problem = Problem::from(error);
+        RunOutcome { exit: problem.exit, responses: Vec::new(), error: Some(problem.message) }
+    });
     let change = change.unwrap_or_else(|failure| {
-        if exit == Exit::Done {
-            (exit, error) = (Exit::Failed, Some(format!("{failure:#}")));
+        if outcome.exit == Exit::Done {
+            (outcome.exit, outcome.error) = (Exit::Failed, Some(format!("{failure:#}")));
         }
         None
     });
     let is_resumable = !call.delegated && call.scripts.is_none();
-    if let (Exit::Signal(_), true, Some(error)) = (exit, is_resumable, &mut error) {
+    if let (Exit::Signal(_), true, Some(error)) = (outcome.exit, is_resumable, &mut outcome.error) {
         error.push_str(&format!("; {} \"go on\" continues it", command_to_continue(call)));
     }
     let seconds = runner.watch.elapsed().as_secs_f64();
-    let report = make_report(exit, responses, error, totals, runner.conversation.path(), seconds);
+    let report = make_report(outcome, totals, runner.conversation.path(), seconds);
     if call.which.file_edit.is_none() {
         return report;
     }
@@ -455,14 +452,8 @@ fn show_request(runner: &mut Runner<'_>, opening: &[Block]) -> Result<Report, Pr
 }
 
 /// Makes the report of a run.
-fn make_report(
-    exit: Exit,
-    responses: Vec<String>,
-    error: Option<String>,
-    totals: &Totals,
-    path: &Path,
-    seconds: f64,
-) -> Report {
+fn make_report(outcome: RunOutcome, totals: &Totals, path: &Path, seconds: f64) -> Report {
+    let RunOutcome { exit, responses, error } = outcome;
     let all = &totals.all;
     let text =
         responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
