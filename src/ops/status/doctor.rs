@@ -29,24 +29,29 @@ const MISSING: &str = "-";
 const WARNING: &str = "warning";
 const WRONG: &str = "wrong";
 
-/// The checks so far: the result of each, what was checked, and a message.
-struct Checks(Vec<(&'static str, &'static str, String)>);
+struct Checks {
+    env: Env,
+    interrupts: Interrupts,
+    /// The checks so far: the result of each, what was checked, and a message.
+    found: Vec<(&'static str, &'static str, String)>,
+}
 
 impl Checks {
     fn add(&mut self, finding: &'static str, what: &'static str, message: impl Into<String>) {
-        self.0.push((finding, what, message.into()));
+        self.found.push((finding, what, message.into()));
     }
 
     fn has(&self, finding: &str, what: &str) -> bool {
-        self.0.iter().any(|check| (check.0, check.1) == (finding, what))
+        self.found.iter().any(|check| (check.0, check.1) == (finding, what))
     }
 }
 
 /// Checks everything, also where the config cannot be read. Exit code 1 where something is wrong.
 pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
     let (env, interrupts) = (Env::read(), Interrupts::install()?);
-    let (mut checks, mut args) = (Checks(Vec::new()), args.clone());
-    let settings = match Settings::resolve(&args, &env) {
+    let mut checks = Checks { env, interrupts, found: Vec::new() };
+    let mut args = args.clone();
+    let settings = match Settings::resolve(&args, &checks.env) {
         Ok(settings) => {
             let path = settings.config_path.display();
             if fs::exists(&settings.config_path) {
@@ -61,13 +66,13 @@ pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
             checks.add(WRONG, "config", problem.to_string());
             // The rest as it is without the config.
             args.config = Some("/dev/null".into());
-            Settings::resolve(&args, &env).ok()
+            Settings::resolve(&args, &checks.env).ok()
         }
     };
     if let Some(settings) = settings {
-        check_providers(&mut checks, &args, &settings, &env, &interrupts);
-        check_tools(&mut checks, &settings, &env, &interrupts);
-        check_sandbox(&mut checks, &settings, &env);
+        check_providers(&mut checks, &args, &settings);
+        check_tools(&mut checks, &settings);
+        check_sandbox(&mut checks, &settings);
     }
     Ok(report(&checks))
 }
@@ -75,42 +80,36 @@ pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
 fn report(checks: &Checks) -> Report {
     let mut text = String::new();
     let mut list = Vec::new();
-    for (finding, what, message) in &checks.0 {
+    for (finding, what, message) in &checks.found {
         text.push_str(&format!("{finding:<8} {what:<9} {message}\n"));
         list.push(json!({ "finding": finding, "check": what, "message": message }));
     }
-    let wrong = checks.0.iter().filter(|(finding, ..)| *finding == WRONG).count();
+    let wrong = checks.found.iter().filter(|(finding, ..)| *finding == WRONG).count();
     let mut report = Report::wrapped(&text).with("checks", list.into_iter().collect::<Value>());
     if wrong > 0 {
         report.exit = Exit::Failed;
         // Below the list on a terminal.
-        let error = format!("{wrong} of {} checks failed", checks.0.len());
+        let error = format!("{wrong} of {} checks failed", checks.found.len());
         report.last_line = Some(format!("nagent: {error}"));
         report = report.with("error", error);
     }
     report
 }
 
-fn check_providers(
-    checks: &mut Checks,
-    args: &ModelArgs,
-    settings: &Settings,
-    env: &Env,
-    interrupts: &Interrupts,
-) {
+fn check_providers(checks: &mut Checks, args: &ModelArgs, settings: &Settings) {
     for provider in Provider::iter() {
         let (name, keys) = (provider.name(), provider.credential_variables());
         let is_chosen = !settings.is_guess && settings.provider == provider;
-        let is_set = keys.iter().any(|name| env.get(name).is_some());
+        let is_set = keys.iter().any(|name| checks.env.get(name).is_some());
         if provider.is_server() && (is_chosen || is_set || provider == Provider::Ollama) {
             // The address is that of the provider that was chosen.
             let base_url = args.base_url.clone().filter(|_| is_chosen);
             let args = ModelArgs { provider: Some(name.to_owned()), base_url, ..args.clone() };
-            check_server(checks, &args, env, interrupts, provider, is_chosen);
+            check_server(checks, &args, provider, is_chosen);
         }
         if is_chosen && provider == Provider::Command {
             let program = settings.config.command.iter().flatten().next();
-            let found = program.map(|program| env.find_program(program));
+            let found = program.map(|program| checks.env.find_program(program));
             let missing = || {
                 let word = program.map_or("", String::as_str).escape_debug();
                 (WRONG, format!("there is no program \"{word}\" (\"command\" in the config)"))
@@ -127,23 +126,16 @@ fn check_providers(
 }
 
 /// Asks a server for its models once.
-fn check_server(
-    checks: &mut Checks,
-    args: &ModelArgs,
-    env: &Env,
-    interrupts: &Interrupts,
-    provider: Provider,
-    is_chosen: bool,
-) {
+fn check_server(checks: &mut Checks, args: &ModelArgs, provider: Provider, is_chosen: bool) {
     let name = provider.name();
     let unused = if is_chosen { WRONG } else { WARNING };
-    let (mut client, settings) = match Settings::resolve(args, env)
-        .and_then(|settings| Ok((settings.connect_client(env, true)?, settings)))
+    let (mut client, settings) = match Settings::resolve(args, &checks.env)
+        .and_then(|settings| Ok((settings.connect_client(&checks.env, true)?, settings)))
     {
         Ok(both) => both,
         Err(problem) => return checks.add(unused, "provider", problem.to_string()),
     };
-    match Spinner::new(true).during(name, || client.list_models(interrupts)) {
+    match Spinner::new(true).during(name, || client.list_models(&checks.interrupts)) {
         Ok(models) => {
             let of = client.credential.as_ref().map(|key| format!(", key of {key}"));
             let of = of.unwrap_or_default();
@@ -167,8 +159,9 @@ fn check_server(
     }
 }
 
-fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: &Interrupts) {
-    for (path, why) in tools::discover(&settings.root, env, interrupts).rejected {
+fn check_tools(checks: &mut Checks, settings: &Settings) {
+    let found = tools::discover(&settings.root, &checks.env, &checks.interrupts);
+    for (path, why) in found.rejected {
         checks.add(WARNING, "tools", format!("{path} is not a tool: {why}"));
     }
     let folder = settings.root.path().join("bin");
@@ -181,13 +174,13 @@ fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: 
 }
 
 /// Builds the sandbox that commands get here, or that of `--sandbox workspace` if they get none.
-fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
-    let Ok(folder) = env.current_folder() else { return };
+fn check_sandbox(checks: &mut Checks, settings: &Settings) {
+    let Ok(folder) = checks.env.current_folder() else { return };
     let toplevel = git::find_toplevel(&folder);
     let is_off = settings.config.sandbox == Some(SandboxMode::Off);
     let (toplevel, config) = (toplevel.as_deref(), Some(&*settings.config_path));
-    let places =
-        SandboxFolders { folder: &folder, toplevel, root: settings.root.path(), env, config };
+    let (root, env) = (settings.root.path(), &checks.env);
+    let places = SandboxFolders { folder: &folder, toplevel, root, env, config };
     let default = || default_mode(places).map_or(SandboxMode::Workspace, |(mode, _)| mode);
     let mode = settings.config.sandbox.filter(|_| !is_off).unwrap_or_else(default);
     let request = sandbox_request(settings, mode);
