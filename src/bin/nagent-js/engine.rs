@@ -81,20 +81,14 @@ fn track_rejections(runtime: &Runtime) -> Rc<RefCell<Rejections>> {
 }
 
 fn run_script(ctx: &Ctx<'_>, start: &Start, rejections: &RefCell<Rejections>) -> WorkerMessage {
-    match evaluate(ctx, start) {
-        Ok(value) => {
-            let noted = rejections.borrow();
-            if noted.unhandled > 0 {
-                return WorkerMessage::End(End::Threw {
-                    message: noted.message.clone(),
-                    line: None,
-                });
-            }
-            WorkerMessage::End(End::Value(value))
+    WorkerMessage::End(match evaluate(ctx, start) {
+        Ok(_) if rejections.borrow().unhandled > 0 => {
+            End::Threw { message: rejections.borrow().message.clone(), line: None }
         }
-        Err(Error::Exception) => describe_exception(ctx, &start.file),
-        Err(error) => WorkerMessage::End(End::Threw { message: error.to_string(), line: None }),
-    }
+        Ok(value) => End::Value(value),
+        Err(Error::Exception) => return describe_exception(ctx, &start.file),
+        Err(error) => End::Threw { message: error.to_string(), line: None },
+    })
 }
 
 /// The value of the script's last statement, as text.
