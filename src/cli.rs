@@ -89,8 +89,7 @@ pub fn main<T: Tool>() -> ExitCode {
         () => Form::Text,
     };
     let report = if is_asked(&words, "--description") {
-        let text = describe::<T>(&words);
-        Report::done(text.clone()).with("description", text)
+        Report::keyed("description", describe::<T>(&words))
     } else if let Some(text) = T::SHORT_HELP.filter(|_| is_asked(&words, "-h")) {
         Report::done(text).with("help", text)
     } else {
@@ -177,7 +176,7 @@ fn leave_words<T: Tool>(words: Vec<OsString>) -> Vec<OsString> {
 fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     let rendered = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return Report::done(rendered.clone()).with("help", rendered);
+        return Report::keyed("help", rendered);
     }
     let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     let mut given = words.iter().filter_map(|word| word.to_str()?.split('=').next());

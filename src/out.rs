@@ -51,6 +51,11 @@ impl Report {
         Self { text: text.into(), ..Self::default() }
     }
 
+    /// A report of success whose text is also the value of a key.
+    pub fn keyed(key: &str, text: String) -> Self {
+        Self::done(text.clone()).with(key, text)
+    }
+
     /// A report of success whose text is wrapped at words on a terminal.
     pub fn wrapped(text: &str) -> Self {
         let room = if terminal::stdout_is_terminal() { terminal::width() } else { usize::MAX };

@@ -264,8 +264,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage";
             }
             Verb::Path(of) => {
                 let path = root.conversation(&catalog.resolve_name(of.name.as_deref())?);
-                let path = path.display().to_string();
-                Ok(Report::done(path.clone()).with("path", path))
+                Ok(Report::keyed("path", path.display().to_string()))
             }
             Verb::Remove { names } => changes::remove_conversations(&catalog, &names),
             Verb::Rewind { of, turn, files } => {

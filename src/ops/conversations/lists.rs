@@ -25,8 +25,7 @@ pub fn print_protocol(names: Option<&[String]>) -> Result<Report, Problem> {
         Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
         None => TagSet::ALL,
     };
-    let text = protocol::protocol_text(tags);
-    Ok(Report::done(text.clone()).with("protocol", text))
+    Ok(Report::keyed("protocol", protocol::protocol_text(tags)))
 }
 
 /// Every provider: name, default model, credential. Needs no credential, no network, no root.

@@ -138,8 +138,7 @@ fn summarize(
 
 /// The path of the index; in JSON also its content.
 fn report(split: &Split) -> Report {
-    let path = split.index_path.display().to_string();
-    let mut report = Report::done(path.clone()).with("index_path", path);
+    let mut report = Report::keyed("index_path", split.index_path.display().to_string());
     if let Ok(Value::Object(index)) = serde_json::to_value(&split.index) {
         report.json.extend(index);
     }

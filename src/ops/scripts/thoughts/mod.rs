@@ -104,7 +104,7 @@ pub fn install(desk: &Desk, script: &str) -> Result<Report, Problem> {
             path.display()
         ));
     }
-    Ok(text_report("installed", path.display().to_string()))
+    Ok(Report::keyed("installed", path.display().to_string()))
 }
 
 /// Removes an installed script.
@@ -121,11 +121,6 @@ pub fn remove(desk: &Desk, script: &str, force: bool) -> Result<Report, Problem>
         out::print_line(&format!("its data stay in {}; --force removes them, too", data.display()));
     }
     move_to_trash(desk, &[path])
-}
-
-/// A text that is the whole answer.
-fn text_report(key: &'static str, text: String) -> Report {
-    Report::done(text.clone()).with(key, text)
 }
 
 fn move_to_trash(desk: &Desk, paths: &[PathBuf]) -> Result<Report, Problem> {
@@ -158,7 +153,7 @@ pub fn print_cache(desk: &Desk, script: &str) -> Result<Report, Problem> {
         Problem::failed(format!("{script}: only the data of this script remain; install it first"))
     })?;
     let folder = desk.home.cache_folder(&place);
-    Ok(text_report("cache", folder.display().to_string()))
+    Ok(Report::keyed("cache", folder.display().to_string()))
 }
 
 /// Writes a script that can be executed.
@@ -168,7 +163,7 @@ pub fn build(desk: &Desk, input: &Path, output: &Path) -> Result<Report, Problem
     Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
     let path = desk.env.absolute_path(output)?;
     write_executable(&path, &with_shebang(desk, &source.bytes))?;
-    Ok(text_report("output", output.display().to_string()))
+    Ok(Report::keyed("output", output.display().to_string()))
 }
 
 /// The script with a first line by which the kernel runs it: its own where that names think, not another interpreter.
