@@ -108,32 +108,22 @@ pub fn split_file(tool: &'static str, args: &SplitArgs) -> Result<Report, Proble
         None => problem,
     })?;
     out::print_notes(tool, &split.notes);
-    if args.summarize {
-        return Ok(summarize(tool, args, &env, &interrupts, &spinner, &mut split));
+    if !args.summarize {
+        return Ok(report(&split));
     }
-    Ok(report(&split))
-}
-
-/// Writes the summaries that succeed into the index. The split is kept also when some fail.
-fn summarize(
-    tool: &'static str,
-    args: &SplitArgs,
-    env: &Env,
-    interrupts: &Interrupts,
-    spinner: &Spinner,
-    split: &mut Split,
-) -> Report {
-    let settings = match Settings::resolve(&args.model, env) {
+    // The split is kept also when the summaries fail; those that succeed are in the index.
+    let settings = match Settings::resolve(&args.model, &env) {
         Ok(settings) => settings,
-        Err(problem) => return report(split).then(problem.into()),
+        Err(problem) => return Ok(report(&split).then(problem.into())),
     };
-    let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
+    let (settings, env, interrupts, spinner) = (&settings, &env, &interrupts, &spinner);
+    let writers = Writers { tool, settings, env, interrupts, spinner };
     out::print_notes(tool, &settings.notes);
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     let progress = |done, all| spinner.set_note(format!(", {done} of {all} segments"));
-    let result = spinner.during("model", || summarize_segments(&queue, split, &progress));
-    let report = report(split).then_try(|| result.map(|_| Report::done("")));
-    summaries::with_totals(report, &queue.totals())
+    let result = spinner.during("model", || summarize_segments(&queue, &mut split, &progress));
+    let report = report(&split).then_try(|| result.map(|_| Report::done("")));
+    Ok(summaries::with_totals(report, &queue.totals()))
 }
 
 /// The path of the index; in JSON also its content.
