@@ -12,6 +12,7 @@ use view::overview::transcript::{self, EntryKind, TranscriptEntry};
 /// Lines of a result that are shown unless a single turn is asked for.
 const RESULT_LINES: usize = 10;
 
+/// Reads a conversation. A note on stderr says that it is shown up to its damage only.
 fn read(catalog: &Catalog, name: Option<&str>) -> Result<Conversation, Problem> {
     let name = catalog.resolve_name(name)?;
     let one = catalog.read_conversation(&name).ok_or_else(|| {
@@ -21,20 +22,14 @@ fn read(catalog: &Catalog, name: Option<&str>) -> Result<Conversation, Problem> 
     })?;
     match &one.trouble {
         Some(trouble) if one.parsed.pieces.is_empty() => {
-            Err(Problem::failed(format!("{name}: {trouble}")))
+            return Err(Problem::failed(format!("{name}: {trouble}")));
         }
-        _ => Ok(one),
+        Some(trouble) => out::print_line(&format!(
+            "nagent-conversations: note: {name} is damaged and is shown up to there: {trouble}"
+        )),
+        None => {}
     }
-}
-
-/// Notes on stderr that a conversation is shown up to its damage only.
-fn report_damage(one: &Conversation) {
-    if let Some(trouble) = &one.trouble {
-        out::print_line(&format!(
-            "nagent-conversations: note: {} is damaged and is shown up to there: {trouble}",
-            one.name
-        ));
-    }
+    Ok(one)
 }
 
 /// Shows prompts, answers, actions and results, without the first context. A terminal gets them in a pager.
@@ -45,7 +40,6 @@ pub fn show_conversation(
     last: Option<usize>,
 ) -> Result<Report, Problem> {
     let one = read(catalog, name)?;
-    report_damage(&one);
     let mut entries = transcript::entries(&one.text, &one.parsed.pieces);
     if let Some(turn) = turn {
         entries = select_turn(entries, turn);
@@ -85,7 +79,6 @@ fn select_turn(entries: Vec<TranscriptEntry>, turn: u64) -> Vec<TranscriptEntry>
 /// Prints a conversation as Markdown.
 pub fn export_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
     let one = read(catalog, name)?;
-    report_damage(&one);
     let entries = transcript::entries(&one.text, &one.parsed.pieces);
     let text = transcript::to_markdown(&one.name, &entries);
     Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
