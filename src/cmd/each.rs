@@ -3,7 +3,7 @@
 use clap::{ArgAction, Parser, ValueHint};
 
 use crate::cli::Tool;
-use crate::ops::batch::each::args::EachArgs;
+use crate::ops::batch::each::inputs::EachArgs;
 use crate::ops::batch::each::run_each;
 use crate::ops::run::call::Call;
 use crate::ops::setup::flags::{ConversationArgs, RunArgs};

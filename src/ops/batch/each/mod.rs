@@ -3,8 +3,7 @@
 
 use serde_json::json;
 
-use self::args::EachArgs;
-use self::inputs::{EachInput, Input, expand};
+use self::inputs::{EachArgs, EachInput, Input, expand};
 use self::record::Record;
 use self::work::EachBatch;
 use super::child_flags::part_args;
@@ -20,7 +19,6 @@ use sys::context_files::load_named_files;
 use sys::fs;
 use sys::input::{InputFile, is_stream};
 
-pub mod args;
 pub mod inputs;
 mod record;
 mod work;

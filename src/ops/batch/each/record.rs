@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::args::EachArgs;
-use super::inputs::{EachInput, Shard};
+use super::inputs::{EachArgs, EachInput, Shard};
 use crate::ops::run::call::Call;
 use conversation::exit::Exit;
 use conversation::limits;

@@ -5,8 +5,7 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-use super::args::EachArgs;
-use super::inputs::{EachInput, Input, expand};
+use super::inputs::{EachArgs, EachInput, Input, expand};
 use super::record::{Record, ResultLine};
 use crate::drive::nagent_child::{ChildAnswer, child_job};
 use crate::ops::batch::child_flags::{nagent_words, part_args};
