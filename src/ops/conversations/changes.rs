@@ -12,8 +12,7 @@ use view::overview::ConversationKind;
 /// Moves conversations into the trash, and those that their models started with them. All names are looked up before anything is moved.
 pub fn remove_conversations(catalog: &Catalog, names: &[String]) -> Result<Report, Problem> {
     let mut found = Vec::new();
-    for name in names {
-        let given = name;
+    for given in names {
         let name = catalog.resolve_name(Some(given))?;
         // One that was removed before: the beginning of a name does not mean its archive.
         if name != *given && ConversationKind::from_name(&name) == ConversationKind::Archive {

@@ -83,7 +83,7 @@ fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
         return Ok(report_paths(None, None, &path));
     }
     let archived = replace_conversation(call.root(), &call.name, &context)?;
-    Ok(report_paths(archived.as_deref(), None, &call.root().conversation(&call.name)))
+    Ok(report_paths(archived.as_deref(), None, &path))
 }
 
 /// Reads the conversation to continue from: by name, or by path where `paths` allows it.

@@ -33,10 +33,9 @@ pub fn rewind_conversation(
 ) -> Result<Report, Problem> {
     let name = catalog.resolve_name(prefix)?;
     let interrupts = Interrupts::install()?;
-    let mut waiting = |_: &str| ();
     let root = &catalog.root;
     let mut journal =
-        ConversationFile::open(root, &name, Duration::ZERO, &interrupts, &mut waiting)?;
+        ConversationFile::open(root, &name, Duration::ZERO, &interrupts, &mut |_| ())?;
     let cut = find_cut(journal.text(), journal.pieces(), turn)
         .ok_or_else(|| no_such_turn(&name, journal.pieces(), turn))?;
     let undone = if files { undo_files(catalog, &journal, cut, turn)? } else { Report::done("") };

@@ -145,13 +145,7 @@ impl<'a> Call<'a> {
     /// Locks the conversation of this name and reads it.
     pub(crate) fn open_conversation(&self, name: &str) -> Result<ConversationFile, Problem> {
         let mut waiting = |by: &str| self.print_waiting(name, by);
-        let opened = ConversationFile::open(
-            self.root(),
-            name,
-            self.lock_timeout(),
-            &self.interrupts,
-            &mut waiting,
-        );
-        Ok(opened?)
+        let (root, timeout) = (self.root(), self.lock_timeout());
+        Ok(ConversationFile::open(root, name, timeout, &self.interrupts, &mut waiting)?)
     }
 }
