@@ -14,11 +14,10 @@ use models::command::{self, Preset};
 use models::{Arrival, ChatRequest};
 use sys::clock::Stopwatch;
 use sys::env::{self, Env};
-use sys::fs;
 use sys::http::RequestError;
 use sys::interrupt::Interrupts;
-use sys::process;
 use sys::process::job::{Finished, Job, JobOutcome, Output, Stdin};
+use sys::{fs, process};
 
 const CLAUDE_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
 

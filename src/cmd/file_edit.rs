@@ -9,8 +9,7 @@ use clap::{Parser, ValueHint};
 
 use crate::cli::Tool;
 use crate::ops::conversations::conversation_name::with_name;
-use crate::ops::conversations::undo;
-use crate::ops::conversations::undo::UndoArgs;
+use crate::ops::conversations::undo::{self, UndoArgs};
 use crate::ops::files::file_memory;
 use crate::ops::run;
 use crate::ops::run::call::Call;

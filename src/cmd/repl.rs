@@ -1,9 +1,8 @@
 //! `nagent-repl`: a prompt in the terminal, in front of `nagent`.
 
 use crate::cli::Tool;
-use crate::ops::session;
 pub use crate::ops::session::SessionArgs as Args;
-use crate::ops::session::WITHOUT;
+use crate::ops::session::{self, WITHOUT};
 use crate::out::Report;
 use conversation::problem::Problem;
 

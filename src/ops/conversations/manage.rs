@@ -16,8 +16,7 @@ use sys::atomic_file::AtomicFile;
 use sys::conversation_file::ConversationFile;
 use sys::conversation_file::replace::replace_conversation;
 use sys::lock::Lock;
-use sys::root;
-use sys::{fs, legacy};
+use sys::{fs, legacy, root};
 use view::overview::Overview;
 
 /// Whether a conversation is to be archived, copied or replaced.

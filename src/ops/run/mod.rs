@@ -55,11 +55,10 @@ use models::error::check_window;
 use models::schema::Schema;
 use sys::clock::Stopwatch;
 use sys::conversation_file::ConversationFile;
-use sys::fs;
 use sys::names::shell_word;
 use sys::output_file::OutputFile;
 use sys::run_note::Activity;
-use sys::terminal;
+use sys::{fs, terminal};
 use view::event::{Begin, RunEvent};
 use view::overview::{self, Overview};
 

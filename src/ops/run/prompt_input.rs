@@ -13,9 +13,8 @@ use sys::env::Env;
 use sys::input::is_stdin;
 use sys::interrupt::Interrupts;
 use sys::output_file::OutputFile;
-use sys::process;
 use sys::process::job::{Job, JobOutcome};
-use sys::{stdin, terminal};
+use sys::{process, stdin, terminal};
 
 /// The time within which a pipe on stdin must have data.
 const FIRST_BYTE: Duration = Duration::from_millis(500);

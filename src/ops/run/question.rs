@@ -13,11 +13,10 @@ use conversation::format::numbers::format_bytes;
 use conversation::limits;
 use edits::apply;
 use edits::written::{parse_edits, remove_numbers};
-use sys::fs;
 use sys::interrupt::Interrupts;
 use sys::names::resolve_links;
-use sys::terminal;
 use sys::tty::{self, Tty};
+use sys::{fs, terminal};
 use view::event::Start;
 use view::question::{action_rows, question_text};
 
