@@ -72,7 +72,7 @@ impl<'a> Walk<'a> {
             if role_of(self.roles, node).includes(Role::CONTAINER) {
                 self.container(&children, depth, &mut work);
             } else {
-                self.parts(&children, depth, &mut work);
+                self.parts(&children, depth, false, &mut work);
             }
         }
         self.found
@@ -130,42 +130,31 @@ impl<'a> Walk<'a> {
             if end - at <= self.target && at >= self.shift {
                 self.add_atom(at, end);
             } else {
-                self.add_inner_cuts(group, deeper, work);
+                self.parts(group, deeper, true, work);
             }
         }
         // The token that closes the container has its own line.
         if let Some(closer) = children.last().filter(|child| !child.member) {
             self.boundary(closer.start, level::PART + depth, false);
         }
-        self.add_inner_cuts(&children[..first], deeper, work);
+        self.parts(&children[..first], deeper, true, work);
     }
 
-    /// Adds the cuts within a member that is too large together with its comments and other attachments.
-    fn add_inner_cuts<'t>(
+    /// Adds the cuts between the parts of a node: of one without members, its head, its body, its operands; of a member
+    /// that is too large together with them, its comments and other attachments.
+    fn parts<'t>(
         &mut self,
-        group: &[Child<'t>],
+        children: &[Child<'t>],
         depth: u32,
+        is_member: bool,
         work: &mut Vec<(Node<'t>, u32)>,
     ) {
-        for (number, child) in group.iter().enumerate() {
-            if number > 0 {
-                self.boundary(child.start, WITHIN + depth, false);
-            }
-            match child.node {
-                Some(node) => work.push((node, depth)),
-                None => self.add_atom(child.start, child.end),
-            }
-        }
-    }
-
-    /// Adds the cuts between the parts of a node without members: its head, its body, its operands.
-    fn parts<'t>(&mut self, children: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
         for (number, child) in children.iter().enumerate() {
-            // A comment between a head and its body often belongs to the body's first member.
-            let led = number > 0 && children[number - 1].role.includes(Role::COMMENT);
-            let led = led && self.line_feeds(children[number - 1].end, child.start) <= 1;
-            if number > 0 {
-                let level = if led { WITHIN } else { level::PART };
+            if let Some(before) = number.checked_sub(1).map(|before| &children[before]) {
+                // A comment between a head and its body often belongs to the body's first member.
+                let is_led = || self.line_feeds(before.end, child.start) <= 1;
+                let belongs = is_member || before.role.includes(Role::COMMENT) && is_led();
+                let level = if belongs { WITHIN } else { level::PART };
                 self.boundary(child.start, level + depth, false);
             }
             match child.node {
