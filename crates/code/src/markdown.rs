@@ -55,10 +55,10 @@ pub fn boundaries(
             return None;
         }
         match event {
-            Event::Start(tag) if is_block_end(tag.to_end()) => {
+            Event::Start(tag) if !is_inline(tag.to_end()) => {
                 finder.start(&tag, range.start, range.end);
             }
-            Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
+            Event::End(tag) if !is_inline(tag) => drop(finder.fits.pop()),
             Event::Rule if finder.is_open() => {
                 let at = finder.line_start(front + range.start);
                 finder.begin(at, BLOCK, false);
@@ -268,21 +268,10 @@ impl Finder<'_> {
     }
 }
 
-fn is_block_end(tag: TagEnd) -> bool {
-    matches!(
-        tag,
-        TagEnd::Paragraph
-            | TagEnd::Heading(_)
-            | TagEnd::BlockQuote(_)
-            | TagEnd::CodeBlock
-            | TagEnd::HtmlBlock
-            | TagEnd::List(_)
-            | TagEnd::Item
-            | TagEnd::FootnoteDefinition
-            | TagEnd::Table
-            | TagEnd::TableHead
-            | TagEnd::TableRow
-    )
+/// Whether a tag is within a block. The options allow no other such tags.
+fn is_inline(tag: TagEnd) -> bool {
+    use TagEnd::{Emphasis, Image, Link, Strikethrough, Strong, TableCell};
+    matches!(tag, Emphasis | Image | Link | Strikethrough | Strong | TableCell)
 }
 
 #[cfg(test)]
