@@ -17,7 +17,7 @@ const MARKDOWN_WINDOW: u64 = 4 << 20;
 enum Scanner {
     Lines(text::LineScanner),
     Bytes,
-    Markdown(markdown::ParseContext),
+    Markdown,
     Grammar(Language, grammar::ParseContext),
 }
 
@@ -42,7 +42,7 @@ impl Cutter {
             _ if !is_text || unit != Unit::Byte => Scanner::Bytes,
             Language::Text => lines(text::LineStructure::Paragraphs),
             Language::JsonLines | Language::Csv => lines(text::LineStructure::Elements),
-            Language::Markdown => Scanner::Markdown(markdown::ParseContext::default()),
+            Language::Markdown => Scanner::Markdown,
             language if kinds::grammar(language).is_some() => {
                 Scanner::Grammar(language, grammar::ParseContext::default())
             }
@@ -55,7 +55,7 @@ impl Cutter {
     /// The size of a parser's window; `None` if the file is read line by line.
     fn window(&self) -> Option<u64> {
         let least = match &self.scanner {
-            Scanner::Markdown(_) => MARKDOWN_WINDOW,
+            Scanner::Markdown => MARKDOWN_WINDOW,
             Scanner::Grammar(language, _) => grammar::max_piece_size(*language),
             _ => return None,
         };
@@ -124,8 +124,8 @@ impl Cutter {
         let piece = view.range(self.at, end);
         let target = self.rules.target;
         let found = match &mut self.scanner {
-            Scanner::Markdown(context) => {
-                markdown::boundaries(piece, self.rules, is_last, context, stop)
+            Scanner::Markdown => {
+                markdown::boundaries(piece, self.rules, self.at == 0, is_last, stop)
             }
             Scanner::Grammar(language, context) => {
                 grammar::boundaries(*language, piece, target, is_last, context, stop)

@@ -17,23 +17,16 @@ const BLOCK: u32 = level::PART;
 /// Maximum number of quote and list marks, or of blanks, at the start of a line.
 const DEEPEST: usize = 200;
 
-/// The state that is passed from one window to the next.
-#[derive(Debug, Default)]
-pub struct ParseContext {
-    /// Whether the next window is not the first.
-    has_begun: bool,
-}
-
-/// Finds the possible cuts of a piece of a file. `last`: the file ends with it. `None` if `stop` returned true.
+/// Finds the possible cuts of a piece of a file. `first` and `last`: the file begins and ends with it. `None` if `stop`
+/// returned true.
 pub fn boundaries(
     piece: &[u8],
     rules: CutRules,
+    first: bool,
     last: bool,
-    context: &mut ParseContext,
     stop: &mut dyn FnMut() -> bool,
 ) -> Option<Window> {
-    let front = if context.has_begun { 0 } else { front_matter(piece) };
-    context.has_begun = true;
+    let front = if first { front_matter(piece) } else { 0 };
     let text = blank_unparsable_bytes(&piece[front..]);
     let mut finder = Finder {
         piece,

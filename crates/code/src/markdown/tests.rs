@@ -99,13 +99,13 @@ fn natural_cuts_at_every_heading_that_follows_none() {
 
 /// Reads in windows of a size, as the cutter does with large ones.
 fn windows(text: &str, size: usize, target: u64) -> Vec<(u64, u32)> {
-    let (mut at, mut context, mut found) = (0, ParseContext::default(), Vec::new());
+    let (mut at, mut found) = (0, Vec::new());
     let rules = CutRules { target, natural: false };
     while at < text.len() {
         let end = (at + size).min(text.len());
         let piece = &text.as_bytes()[at..end];
         let last = end == text.len();
-        let window = boundaries(piece, rules, last, &mut context, &mut || false).unwrap();
+        let window = boundaries(piece, rules, at == 0, last, &mut || false).unwrap();
         assert!(window.end > 0);
         let absolute = |boundary: &CutBoundary| (at as u64 + boundary.at, boundary.level);
         found.extend(window.boundaries.iter().map(absolute));
