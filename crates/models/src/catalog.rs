@@ -90,23 +90,8 @@ fn rows_of(id: &str) -> impl Iterator<Item = Model> {
 
 fn read_row(line: &'static str) -> Option<Model> {
     let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
-    let [
-        id,
-        provider,
-        window,
-        max_output,
-        input,
-        cached,
-        write,
-        output,
-        long,
-        tiers,
-        reasoning,
-        ends,
-        sees,
-        ..,
-    ] = cells[..]
-    else {
+    let [id, provider, window, max_output, ref rest @ ..] = cells[..] else { return None };
+    let [input, cached, write, output, long, tiers, reasoning, ends, sees, ..] = *rest else {
         return None;
     };
     let (id, from) = id.split_once('`')?;
