@@ -12,17 +12,6 @@ use conversation::format::hex::encode_hex;
 use conversation::limits;
 use conversation::model::Usage;
 
-/// OpenAI removes an upload after an hour, its minimum, so uploads that a crash leaves do not stay.
-pub(super) const FILES_API: FilesApi = FilesApi {
-    path: "/files",
-    form: UploadForm::Fields(&[
-        ("purpose", "user_data"),
-        ("expires_after[anchor]", "created_at"),
-        ("expires_after[seconds]", "3600"),
-    ]),
-    headers: &[],
-};
-
 /// The files that OpenAI accepts; GIF only without animation. The unit of its limit is from memory, the number of
 /// pictures from an older page.
 pub(super) const FILE_RULES: FileRules = FileRules {
@@ -30,7 +19,16 @@ pub(super) const FILE_RULES: FileRules = FileRules {
     image_limit: FileRules::max_file_size(limits::OPENAI_REQUEST),
     document_limit: FileRules::max_file_size(limits::OPENAI_REQUEST),
     request: (FileRules::max_file_size(limits::OPENAI_REQUEST), limits::OPENAI_PICTURES),
-    files_api: Some(FILES_API),
+    // OpenAI removes an upload after an hour, its minimum, so uploads that a crash leaves do not stay.
+    files_api: Some(FilesApi {
+        path: "/files",
+        form: UploadForm::Fields(&[
+            ("purpose", "user_data"),
+            ("expires_after[anchor]", "created_at"),
+            ("expires_after[seconds]", "3600"),
+        ]),
+        headers: &[],
+    }),
     image_tokens: count_image_tokens,
     ..FileRules::ANY_PICTURE
 };
