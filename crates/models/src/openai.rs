@@ -48,16 +48,12 @@ fn count_image_tokens(model: &str, width: u64, height: u64) -> u64 {
         _ if id.starts_with('o') => (75, 150),
         _ => (85, 170),
     };
-    let longest = width.max(height).max(1);
-    let (width, height) = match longest {
-        2049.. => (width * 2048 / longest, height * 2048 / longest),
-        _ => (width, height),
+    // Scales an image whose longest or shortest side is longer than this many pixels.
+    let fit = |(width, height): (u64, u64), side: u64, most: u64| {
+        if side > most { (width * most / side, height * most / side) } else { (width, height) }
     };
-    let shortest = width.min(height).max(1);
-    let (width, height) = match shortest {
-        769.. => (width * 768 / shortest, height * 768 / shortest),
-        _ => (width, height),
-    };
+    let size = fit((width, height), width.max(height), 2048);
+    let (width, height) = fit(size, size.0.min(size.1), 768);
     base + tile * width.div_ceil(512) * height.div_ceil(512)
 }
 
