@@ -161,14 +161,12 @@ fn is_older(model: &str) -> bool {
 /// Writes how much to think: models of version 2.5 take a budget, later ones a level.
 fn write_thinking(ask: &ChatRequest<'_>) -> Value {
     let words = catalog::find_model(ask.model).map(|model| model.reasoning);
-    let (mut level, mut budget) = (None, None);
-    match (ask.options.reasoning, words) {
+    let (level, budget) = match (ask.options.reasoning, words) {
         (Some(reasoning), Some(ReasoningWords::Budget(least, most))) => {
-            budget = Some(reasoning.to_tokens(least, most));
+            (None, Some(reasoning.to_tokens(least, most)))
         }
-        (Some(reasoning), _) => level = Some(reasoning.to_word(ask.model).to_uppercase()),
-        (None, _) => {}
-    }
+        (reasoning, _) => (reasoning.map(|level| level.to_word(ask.model).to_uppercase()), None),
+    };
     // There is no level that turns thinking off.
     let level = level.map(|level| if level == "NONE" { "MINIMAL".to_owned() } else { level });
     let shows = ask.shows_reasoning().then_some(true);
