@@ -98,7 +98,7 @@ impl Api for Responses {
             }
             "response.output_item.added" if is_tool_call(&event["item"]) => reply.tool = item,
             "response.output_item.added" if is_commentary(&event["item"]) => {
-                reply.mark_commentary(item);
+                reply.asides.extend(item);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 reply.push_thought(&read_text(&event["delta"]));
@@ -249,7 +249,7 @@ fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiErro
 /// Reads a whole item.
 fn read_item(index: Option<u64>, item: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     if is_commentary(item) {
-        reply.mark_commentary(index);
+        reply.asides.extend(index);
     }
     if is_tool_call(item) {
         reply.push_text_of(index, &read_text(&item["input"]))?;

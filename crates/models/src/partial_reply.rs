@@ -16,8 +16,8 @@ pub struct PartialReply {
     item: Option<u64>,
     /// The tool call whose input is the reply, if the model gets its grammar by a tool.
     pub tool: Option<u64>,
-    /// The numbers of the messages that are commentary.
-    asides: Vec<u64>,
+    /// The numbers of the messages that are commentary, whose text is shown like reasoning.
+    pub asides: Vec<u64>,
     /// The text of commentary, used as the answer if there is no other.
     aside: String,
     reasoning: Option<ReasoningFilter>,
@@ -86,12 +86,6 @@ impl PartialReply {
         if self.thoughts.len() + piece.len() <= limits::REPLY_TEXT {
             self.thoughts.push_str(piece);
         }
-    }
-
-    /// Marks the message with this number as commentary: its text is shown like reasoning, and is the answer only if
-    /// there is no other.
-    pub(crate) fn mark_commentary(&mut self, item: Option<u64>) {
-        self.asides.extend(item);
     }
 
     /// Appends a piece of the message with this number. A blank line separates messages, so that a tag stays at the
