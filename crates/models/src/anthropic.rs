@@ -306,7 +306,9 @@ pub(super) fn write_message<'a>(
 /// Source: the guides on vision, PDF and files.
 fn write_file(file: &Attachment) -> Value {
     let source = match file.remote() {
-        None => json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()}),
+        None => {
+            json!({"type": "base64", "media_type": file.format.media_type(), "data": file.base64()})
+        }
         Some(remote) => json!({"type": "file", "file_id": remote.id}),
     };
     if file.format.is_image() {

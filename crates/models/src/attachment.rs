@@ -109,11 +109,6 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Its media type.
-    pub fn media_type(&self) -> &'static str {
-        self.format.media_type()
-    }
-
     /// Its bytes, if they are sent within the request.
     pub fn bytes(&self) -> &[u8] {
         match &self.payload {
@@ -127,7 +122,7 @@ impl Attachment {
     }
 
     pub(super) fn data_url(&self) -> String {
-        format!("data:{};base64,{}", self.media_type(), self.base64())
+        format!("data:{};base64,{}", self.format.media_type(), self.base64())
     }
 
     /// The file at the provider, if it is there.

@@ -174,7 +174,7 @@ fn write_thinking(ask: &ChatRequest<'_>) -> Value {
 }
 
 fn write_file(file: &Attachment) -> Value {
-    let media_type = file.media_type();
+    let media_type = file.format.media_type();
     match file.remote() {
         None => json!({"inlineData": {"mimeType": media_type, "data": file.base64()}}),
         Some(remote) => {
