@@ -19,23 +19,14 @@ impl Endpoint {
             false if self.streams(ask) => "text/event-stream",
             false => "application/json",
         };
-        let mut headers = self.common_headers();
-        headers.push(("content-type", "application/json".to_owned()));
-        headers.push(("accept", accept.to_owned()));
+        let mut headers = vec![("content-type", "application/json"), ("accept", accept)];
         if ask.files.iter().any(|file| file.remote().is_some())
             && let Some(files) = self.api.file_rules(self, ask.model).files_api
         {
-            headers.extend(files.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
+            headers.extend(files.headers);
         }
         let url = self.build_url(&self.api.chat_path(ask.model));
-        let own_headers = self.headers.clone();
-        HttpRequest {
-            method: "POST",
-            url,
-            headers,
-            own_headers,
-            body: self.api.chat_body(ask, self),
-        }
+        self.request("POST", url, &headers, self.api.chat_body(ask, self))
     }
 
     /// Whether the reply is requested in pieces.
@@ -58,10 +49,7 @@ impl Endpoint {
             let mark = if path.contains('?') { '&' } else { '?' };
             path += &format!("{mark}{}={}", self.api.page_parameter(), percent_encode(page));
         }
-        let mut headers = self.common_headers();
-        headers.push(("accept", "application/json".to_owned()));
-        let (url, own_headers) = (self.build_url(&path), self.headers.clone());
-        HttpRequest { method: "GET", url, headers, own_headers, body: Vec::new() }
+        self.request("GET", self.build_url(&path), &[("accept", "application/json")], Vec::new())
     }
 
     /// Reads the models in the body of a 2xx response.
@@ -106,18 +94,26 @@ impl Endpoint {
         error.with_clean_message(self.key.as_deref())
     }
 
-    /// The API's own headers and the credential.
-    pub(super) fn common_headers(&self) -> Vec<(&'static str, String)> {
-        let key = self.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+    /// A request with the API's own headers, the credential, and more headers.
+    pub(super) fn request(
+        &self,
+        method: &'static str,
+        url: String,
+        more: &[(&'static str, &str)],
+        body: Vec<u8>,
+    ) -> HttpRequest {
         let own = self.api.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let header = |key: &str| {
+        let key = self.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let credential = key.map(|key| {
             if self.has_token {
                 ("authorization", format!("Bearer {key}"))
             } else {
                 self.api.key_header(key, &self.host_name())
             }
-        };
-        own.chain(key.map(header)).collect()
+        });
+        let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let headers = own.chain(credential).chain(more).collect();
+        HttpRequest { method, url, headers, own_headers: self.headers.clone(), body }
     }
 
     /// Appends a path to the base address. If the base already has a version, that of the path is left out; if the base
@@ -305,7 +301,9 @@ mod tests {
     #[test]
     fn the_credential_is_in_the_header_that_the_format_wants() {
         let check = |api: &'static dyn Api, base: &str, key: &str, expect: &str| {
-            let headers = endpoint(api, base, Some(key)).common_headers();
+            let headers = endpoint(api, base, Some(key))
+                .request("GET", String::new(), &[], Vec::new())
+                .headers;
             let names: Vec<_> =
                 headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
             assert_eq!(names.join(", "), expect);

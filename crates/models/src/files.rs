@@ -77,11 +77,12 @@ impl Files<'_> {
             }
         };
         let body = write_multipart(boundary, parts);
-        let mut headers = vec![("content-type", format!("multipart/{kind}; boundary={boundary}"))];
+        let content_type = format!("multipart/{kind}; boundary={boundary}");
+        let mut headers = vec![("content-type", content_type.as_str())];
         if self.is_google() {
-            headers.push(("x-goog-upload-protocol", "multipart".to_owned()));
+            headers.push(("x-goog-upload-protocol", "multipart"));
         }
-        self.request("POST", url, headers, body)
+        self.request("POST", url, &headers, body)
     }
 
     fn is_google(&self) -> bool {
@@ -124,26 +125,23 @@ impl Files<'_> {
 
     /// The request for a file's state.
     pub fn state_request(&self, file: &RemoteFile) -> HttpRequest {
-        self.request("GET", self.file_url(&file.id), Vec::new(), Vec::new())
+        self.request("GET", self.file_url(&file.id), &[], Vec::new())
     }
 
     /// The request that removes a file. Any 2xx is success, and 404: the file does not exist.
     pub fn removal_request(&self, file: &RemoteFile) -> HttpRequest {
-        self.request("DELETE", self.file_url(&file.id), Vec::new(), Vec::new())
+        self.request("DELETE", self.file_url(&file.id), &[], Vec::new())
     }
 
     fn request(
         &self,
         method: &'static str,
         url: String,
-        more: Vec<(&'static str, String)>,
+        more: &[(&'static str, &str)],
         body: Vec<u8>,
     ) -> HttpRequest {
-        let mut headers = self.endpoint.common_headers();
-        headers.push(("accept", "application/json".to_owned()));
-        headers.extend(more);
-        headers.extend(self.api.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        HttpRequest { method, url, headers, own_headers: self.endpoint.headers.clone(), body }
+        let headers = [&[("accept", "application/json")], more, self.api.headers].concat();
+        self.endpoint.request(method, url, &headers, body)
     }
 
     fn file_url(&self, id: &str) -> String {
