@@ -106,8 +106,7 @@ impl Reasoning {
 impl std::fmt::Display for Reasoning {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self, NAMES.iter().find(|(_, level)| level == self)) {
-            (Self::Tokens(tokens), _) => write!(out, "{tokens}"),
-            (Self::Step(step), _) => write!(out, "{step}"),
+            (Self::Tokens(number) | Self::Step(number), _) => write!(out, "{number}"),
             (_, found) => out.write_str(found.map_or("", |(name, _)| name)),
         }
     }
@@ -125,8 +124,7 @@ impl TryFrom<Value> for Reasoning {
 impl From<Reasoning> for Value {
     fn from(reasoning: Reasoning) -> Self {
         match reasoning {
-            Reasoning::Tokens(tokens) => tokens.into(),
-            Reasoning::Step(step) => step.into(),
+            Reasoning::Tokens(number) | Reasoning::Step(number) => number.into(),
             word => word.to_string().into(),
         }
     }
