@@ -48,19 +48,10 @@ pub(super) struct RunningJob {
 struct Ending {
     /// The outcome that the job will have.
     outcome: JobOutcome,
-    step: EndingStep,
+    /// Whether the supervisor was ordered to kill its processes; before that, they are asked to end.
+    is_killed: bool,
     /// The time of the next step.
     next: Option<Instant>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum EndingStep {
-    /// Its processes were asked to end.
-    Terminated,
-    /// The supervisor was ordered to kill them.
-    Killed,
-    /// The supervisor itself was killed, because it did not end.
-    GivenUp,
 }
 
 #[derive(Debug)]
@@ -188,9 +179,10 @@ impl RunningJob {
             return;
         };
         if ending.next.is_some_and(|next| next <= now) {
-            match ending.step {
-                EndingStep::Terminated => self.kill_job(ending.outcome, now),
-                EndingStep::Killed | EndingStep::GivenUp => self.kill_supervisor(ending.outcome),
+            if ending.is_killed {
+                self.kill_supervisor(ending.outcome);
+            } else {
+                self.kill_job(ending.outcome, now);
             }
         }
     }
@@ -198,19 +190,19 @@ impl RunningJob {
     /// Asks the job's processes to end; after the grace they are killed.
     pub(super) fn terminate(&mut self, outcome: JobOutcome, now: Instant) {
         let next = Some(now + self.grace);
-        self.ending = Some(Ending { outcome, step: EndingStep::Terminated, next });
+        self.ending = Some(Ending { outcome, is_killed: false, next });
         self.supervisor.order(supervisor::TERM);
     }
 
     pub(super) fn kill_job(&mut self, outcome: JobOutcome, now: Instant) {
         let next = Some(now + END_LIMIT);
-        self.ending = Some(Ending { outcome, step: EndingStep::Killed, next });
+        self.ending = Some(Ending { outcome, is_killed: true, next });
         self.supervisor.order(supervisor::KILL);
     }
 
     /// Kills a supervisor that does not end: something keeps it stopped, or a process cannot be killed.
     pub(super) fn kill_supervisor(&mut self, outcome: JobOutcome) {
-        self.ending = Some(Ending { outcome, step: EndingStep::GivenUp, next: None });
+        self.ending = Some(Ending { outcome, is_killed: true, next: None });
         self.supervisor.kill();
     }
 
