@@ -5,9 +5,9 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsStr, OsString, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::Rlimit;
 use seccompiler::sock_filter;
 
-use super::restriction::Restriction;
+use super::job::Job;
+use crate::env;
 
 /// Size of the memory in bytes; only what is written to takes any. Linux limits arguments and environment to 6 MiB.
 const SIZE: usize = 8 << 20;
@@ -28,31 +29,20 @@ const STACK: usize = 64 << 10;
 /// A command and how it is started.
 #[derive(Debug)]
 pub(super) struct Config<'a> {
-    /// The time between SIGTERM and SIGKILL once nagent is dead.
-    pub(super) grace: Duration,
-    /// The limit of core dumps for the command; nagent sets its own to zero.
-    pub(super) core: Option<Rlimit>,
-    /// The folder that the command is started in.
+    /// The command.
+    pub(super) job: &'a Job,
+    /// The folder that it is started in.
     pub(super) folder: CString,
     /// Its standard streams.
     pub(super) streams: [BorrowedFd<'a>; 3],
-    /// Descriptors that it inherits in addition, under the same numbers.
-    pub(super) inherit: &'a [OwnedFd],
-    /// The rights that the command gives up.
-    pub(super) restriction: Option<&'a Restriction>,
-    /// Whether the command is below `bwrap`.
-    pub(super) is_bwrap: bool,
-    /// The program with its arguments.
-    pub(super) argv: &'a [OsString],
-    /// Its environment; a later value of a variable replaces an earlier one.
-    pub(super) environment: &'a [(OsString, OsString)],
 }
 
 impl Config<'_> {
     /// The descriptors that are sent: the streams, the inherited ones, and the ruleset if there is one.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let ruleset = self.restriction.and_then(|restriction| restriction.ruleset.as_ref());
-        let rest = self.inherit.iter().chain(ruleset).map(AsFd::as_fd);
+        let restriction = self.job.restriction.as_ref();
+        let ruleset = restriction.and_then(|restriction| restriction.ruleset.as_ref());
+        let rest = self.job.inherit.iter().chain(ruleset).map(AsFd::as_fd);
         self.streams.iter().copied().chain(rest).collect()
     }
 }
@@ -76,7 +66,9 @@ impl ExitReport {
 /// A [`Config`] as the supervisor reads it: without any owner of memory or of a descriptor.
 #[derive(Debug)]
 pub(super) struct Request {
+    /// The time between SIGTERM and SIGKILL once nagent is dead.
     pub(super) grace: Duration,
+    /// The limit of core dumps for the command; nagent sets its own to zero.
     pub(super) core: Option<Rlimit>,
     pub(super) is_bwrap: bool,
     /// Whether the command gives up all capabilities, and the right to new privileges; `None`: nothing at all.
@@ -143,19 +135,22 @@ impl Shared {
     /// Writes a request. Fails if a text has a NUL byte or there is no room.
     pub(super) fn write(&mut self, config: &Config) -> io::Result<()> {
         let mut room = Room { next: self.address + size_of::<Request>(), end: self.address + SIZE };
+        let job = config.job;
+        // A later value of a variable replaces an earlier one.
         let variables: BTreeMap<&OsStr, &OsStr> =
-            config.environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let argv = config.argv.iter().map(|argument| [argument.as_bytes(), b"", b""]);
+            job.env.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let argv = job.argv.iter().map(|argument| [argument.as_bytes(), b"", b""]);
         let environment =
             variables.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()]);
         let (argv, environment) = (room.put_texts(argv)?, room.put_texts(environment)?);
-        let inherit: Vec<RawFd> = config.inherit.iter().map(AsRawFd::as_raw_fd).collect();
-        let filter = config.restriction.map_or(&[][..], |restriction| &restriction.filter);
+        let inherit: Vec<RawFd> = job.inherit.iter().map(AsRawFd::as_raw_fd).collect();
+        let restriction = job.restriction.as_ref();
+        let filter = restriction.map_or(&[][..], |restriction| &restriction.filter);
         let request = Request {
-            grace: config.grace,
-            core: config.core,
-            is_bwrap: config.is_bwrap,
-            rights: config.restriction.map(|it| (it.capabilities, it.new_privileges)),
+            grace: job.grace,
+            core: env::core_limit(),
+            is_bwrap: job.is_bwrap,
+            rights: restriction.map(|it| (it.capabilities, it.new_privileges)),
             start: Cell::new(0),
             report: Cell::new(ExitReport::UNKNOWN),
             argv,
@@ -166,7 +161,7 @@ impl Shared {
             filter: room.put(filter)?,
             descriptors: room.put(&vec![-1; config.descriptors().len()])? as *const [Cell<RawFd>],
         };
-        if room.end - room.next < STACK + config.argv.len() * size_of::<usize>() {
+        if room.end - room.next < STACK + job.argv.len() * size_of::<usize>() {
             return Err(Errno::TOOBIG.into());
         }
         // SAFETY: the beginning of a mapping is aligned and has room, and the supervisor does not use the last request any more.

@@ -16,7 +16,6 @@ use super::super::ready;
 use super::job::{Finished, Job, JobId, JobOutcome, Output, StartError, Stdin};
 use super::request::{Config, ExitReport};
 use super::supervisor::{self, Supervisor};
-use crate::env;
 use conversation::exit::Signal;
 
 /// Maximum number of bytes read after all writers should be gone. The kernel lets a pipe hold up to 1 MiB.
@@ -123,19 +122,13 @@ impl RunningJob {
         let folder = CString::new(job.cwd.as_os_str().as_bytes());
         let [stdin, stdout, stderr] = &pipes.command;
         let config = Config {
-            grace: job.grace,
-            core: env::core_limit(),
+            job: &job,
             folder: folder.map_err(|error| other(&error))?,
             streams: [
                 stdin.as_ref().map_or(rustix::stdio::stdin(), AsFd::as_fd),
                 stdout.as_ref().map_or(rustix::stdio::stdout(), AsFd::as_fd),
                 stderr.as_ref().map_or(rustix::stdio::stderr(), AsFd::as_fd),
             ],
-            inherit: &job.inherit,
-            restriction: job.restriction.as_ref(),
-            is_bwrap: job.is_bwrap,
-            argv: &job.argv,
-            environment: &job.env,
         };
         let (supervisor, leader) = Supervisor::start(&config)
             .map_err(|error| StartError::explain(&error, &job, &program))?;
