@@ -381,7 +381,11 @@ fn kill_all_children(child_ends: &OwnedFd) -> bool {
         if reap_children() {
             return true;
         }
-        kill_children();
+        for_each_child(&mut |child| {
+            // If it leads a group, kill the whole group at once, before its members fork on.
+            let _ = kill_process_group(child, Signal::KILL);
+            let _ = kill_process(child, Signal::KILL);
+        });
         if Instant::now() >= give_up {
             return false;
         }
@@ -399,15 +403,6 @@ fn reap_children() -> bool {
             Err(_) => return true,
         }
     }
-}
-
-/// Kills every child, if the system lists them.
-fn kill_children() {
-    for_each_child(&mut |child| {
-        // If it leads a group, kill the whole group at once, before its members fork on.
-        let _ = kill_process_group(child, Signal::KILL);
-        let _ = kill_process(child, Signal::KILL);
-    });
 }
 
 /// Counts the processes that the command has left running: children of this process or, under bwrap, of bwrap's second
