@@ -20,7 +20,7 @@ use super::kinds::{self, Role};
 use super::language::Language;
 use super::pack::CutBoundary;
 use settle::Settle;
-use walk::Walk;
+use walk::{Piece, Walk};
 
 /// A block collection deeper than this many columns is not passed to the YAML grammar: its scanner keeps a stack of
 /// indentations in 1,024 bytes and writes past the end (tree-sitter-yaml 0.7.2, found with 3,000 levels).
@@ -69,27 +69,18 @@ pub fn boundaries(
     let (tree, roles) = parse(language, &context.opened, piece, stop)?;
     let target = usize::try_from(target).unwrap_or(usize::MAX);
     let root = tree.root_node();
-    let found = Walk::new(language, piece, shift, target, &roles).find_cuts(root);
-    let settle = Settle {
-        piece,
-        shift,
-        target,
-        roles: &roles,
-        is_data: !kinds::has_definitions(language),
-        root,
-        whole: OnceCell::new(),
-    };
-    let boundaries = settle.choose_cuts(found);
-    let mut boundaries: Vec<CutBoundary> = boundaries
-        .into_iter()
-        .map(|cut| CutBoundary { at: cut.at as u64, level: cut.level })
-        .collect();
+    let piece = Piece { language, bytes: piece, shift, target, roles: &roles };
+    let settle =
+        Settle { piece, is_data: !kinds::has_definitions(language), root, whole: OnceCell::new() };
+    let cuts = settle.choose_cuts(Walk::new(piece).find_cuts(root));
+    let mut boundaries: Vec<CutBoundary> =
+        cuts.into_iter().map(|cut| CutBoundary { at: cut.at as u64, level: cut.level }).collect();
     if last {
-        return Some(Window { boundaries, end: piece.len() });
+        return Some(Window { boundaries, end: piece.bytes.len() });
     }
-    let end = next_start(&boundaries, piece);
+    let end = next_start(&boundaries, piece.bytes);
     boundaries.retain(|boundary| boundary.at <= end as u64);
-    context.opened = opening_text(root, end + shift, &roles, language, &context.opened, piece);
+    context.opened = opening_text(root, end + shift, &context.opened, piece);
     Some(Window { boundaries, end })
 }
 
@@ -174,14 +165,7 @@ fn next_start(boundaries: &[CutBoundary], piece: &[u8]) -> usize {
 
 /// The text that opens the brackets or tags that are open at a place. Its offset includes the text that opened the
 /// piece.
-fn opening_text(
-    root: Node<'_>,
-    at: usize,
-    roles: &[Role],
-    language: Language,
-    before: &[u8],
-    piece: &[u8],
-) -> Vec<u8> {
+fn opening_text(root: Node<'_>, at: usize, before: &[u8], piece: Piece<'_>) -> Vec<u8> {
     let mut open: Vec<(usize, usize)> = Vec::new();
     let mut node = root;
     'down: loop {
@@ -196,7 +180,7 @@ fn opening_text(
                 node = child;
                 continue 'down;
             }
-            let role = kinds::role_of(roles, child);
+            let role = kinds::role_of(piece.roles, child);
             if role.includes(Role::OPENER) {
                 open.push((child.start_byte(), child.end_byte()));
             } else if role.includes(Role::CLOSER) {
@@ -208,11 +192,11 @@ fn opening_text(
     }
     let byte = |at: usize| match at.checked_sub(before.len()) {
         None => before.get(at).copied().unwrap_or(b' '),
-        Some(at) => piece.get(at).copied().unwrap_or(b' '),
+        Some(at) => piece.bytes.get(at).copied().unwrap_or(b' '),
     };
     let mut text = Vec::new();
     for (number, (start, end)) in open.iter().enumerate() {
-        if language == Language::Json {
+        if piece.language == Language::Json {
             text.push(byte(*start));
             // An open bracket within an object is the value of a member.
             if byte(*start) == b'{' && number + 1 < open.len() {

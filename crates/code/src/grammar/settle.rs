@@ -5,16 +5,12 @@ use std::cell::OnceCell;
 
 use tree_sitter::Node;
 
-use super::walk::{CandidateCuts, Cut};
+use super::walk::{CandidateCuts, Cut, Piece};
 use crate::kinds::{Role, role_of, visit_nodes};
 use crate::pack::level;
 
 pub(super) struct Settle<'a> {
-    pub(super) piece: &'a [u8],
-    /// The number of bytes before the piece's own in the tree.
-    pub(super) shift: usize,
-    pub(super) target: usize,
-    pub(super) roles: &'a [Role],
+    pub(super) piece: Piece<'a>,
     /// The language has elements instead of definitions.
     pub(super) is_data: bool,
     pub(super) root: Node<'a>,
@@ -34,9 +30,9 @@ impl Settle<'_> {
         found.atoms.sort_unstable();
         let mut settled = Vec::with_capacity(found.main.len());
         let mut before = 0;
-        let end = Cut { at: self.piece.len(), level: level::STRUCTURE };
+        let end = Cut { at: self.piece.bytes.len(), level: level::STRUCTURE };
         for cut in found.main.iter().chain([&end]) {
-            if cut.at - before > self.target {
+            if cut.at - before > self.piece.target {
                 let from = found.spare.partition_point(|spare| spare.at <= before);
                 let to = found.spare.partition_point(|spare| spare.at < cut.at);
                 self.fill_between(
@@ -47,7 +43,7 @@ impl Settle<'_> {
                     &mut settled,
                 );
             }
-            if cut.at < self.piece.len() {
+            if cut.at < self.piece.bytes.len() {
                 settled.push(*cut);
             }
             before = cut.at;
@@ -64,7 +60,7 @@ impl Settle<'_> {
         atoms: &[(usize, usize)],
         settled: &mut Vec<Cut>,
     ) {
-        if to - from <= self.target {
+        if to - from <= self.piece.target {
             return;
         }
         let level = spare.iter().map(|cut| cut.level).min();
@@ -89,7 +85,7 @@ impl Settle<'_> {
     /// a higher level.
     fn lines(&self, from: usize, to: usize, atoms: &[(usize, usize)], settled: &mut Vec<Cut>) {
         let mut at = from;
-        while let Some(found) = self.piece[at..to].iter().position(|byte| *byte == b'\n') {
+        while let Some(found) = self.piece.bytes[at..to].iter().position(|byte| *byte == b'\n') {
             at += found + 1;
             if at >= to {
                 break;
@@ -107,11 +103,11 @@ impl Settle<'_> {
     fn whole_ranges(&self) -> Vec<(usize, usize)> {
         let mut whole = Vec::new();
         visit_nodes(self.root, |node| {
-            let fits = node.end_byte() - node.start_byte() <= self.target
+            let fits = node.end_byte() - node.start_byte() <= self.piece.target
                 && node.is_named()
-                && role_of(self.roles, node).includes(Role::DEFINITION);
+                && role_of(self.piece.roles, node).includes(Role::DEFINITION);
             if fits {
-                let place = |at: usize| at.saturating_sub(self.shift);
+                let place = |at: usize| at.saturating_sub(self.piece.shift);
                 whole.push((place(node.start_byte()), place(node.end_byte())));
             }
             !fits

@@ -40,27 +40,28 @@ struct Child<'t> {
     node: Option<Node<'t>>,
 }
 
-pub(super) struct Walk<'a> {
-    language: Language,
-    piece: &'a [u8],
+/// A piece of a file, as it was parsed.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) language: Language,
+    pub(super) bytes: &'a [u8],
     /// The number of bytes before the piece's own in the parsed text.
-    shift: usize,
-    target: usize,
-    roles: &'a [Role],
+    pub(super) shift: usize,
+    pub(super) target: usize,
+    /// The roles of the tree's kinds.
+    pub(super) roles: &'a [Role],
+}
+
+pub(super) struct Walk<'a> {
+    piece: Piece<'a>,
     /// The last line that was looked up.
     line: Range<usize>,
     found: CandidateCuts,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(
-        language: Language,
-        piece: &'a [u8],
-        shift: usize,
-        target: usize,
-        roles: &'a [Role],
-    ) -> Self {
-        Self { language, piece, shift, target, roles, line: 0..0, found: CandidateCuts::default() }
+    pub(super) fn new(piece: Piece<'a>) -> Self {
+        Self { piece, line: 0..0, found: CandidateCuts::default() }
     }
 
     /// Walks the tree, entering only nodes larger than the target.
@@ -69,7 +70,7 @@ impl<'a> Walk<'a> {
         let mut work = vec![(root, 0)];
         while let Some((node, depth)) = work.pop() {
             let children = self.children(node);
-            if role_of(self.roles, node).includes(Role::CONTAINER) {
+            if role_of(self.piece.roles, node).includes(Role::CONTAINER) {
                 self.container(&children, depth, &mut work);
             } else {
                 self.parts(&children, depth, false, &mut work);
@@ -86,8 +87,9 @@ impl<'a> Walk<'a> {
             let node = cursor.node();
             // Some nodes include the line feed after them, or blanks.
             let end = self.trim_range(node.start_byte(), node.end_byte());
-            let role = role_of(self.roles, node);
-            let large = end - node.start_byte() > self.target || node.start_byte() < self.shift;
+            let role = role_of(self.piece.roles, node);
+            let large =
+                end - node.start_byte() > self.piece.target || node.start_byte() < self.piece.shift;
             children.push(Child {
                 start: node.start_byte(),
                 end,
@@ -101,9 +103,9 @@ impl<'a> Walk<'a> {
     }
 
     fn trim_range(&self, start: usize, end: usize) -> usize {
-        let Some(first) = start.checked_sub(self.shift) else { return end };
-        let last = end.saturating_sub(self.shift).min(self.piece.len());
-        let Some(text) = self.piece.get(first..last) else { return end };
+        let Some(first) = start.checked_sub(self.piece.shift) else { return end };
+        let last = end.saturating_sub(self.piece.shift).min(self.piece.bytes.len());
+        let Some(text) = self.piece.bytes.get(first..last) else { return end };
         start + text.trim_ascii_end().len()
     }
 
@@ -127,7 +129,7 @@ impl<'a> Walk<'a> {
             }
             let group = &children[*from..*to];
             let end = group.last().map_or(at, |child| child.end);
-            if end - at <= self.target && at >= self.shift {
+            if end - at <= self.piece.target && at >= self.piece.shift {
                 self.add_atom(at, end);
             } else {
                 self.parts(group, deeper, true, work);
@@ -220,19 +222,20 @@ impl<'a> Walk<'a> {
     }
 
     fn line_feeds(&self, from: usize, to: usize) -> usize {
-        let Some(from) = from.checked_sub(self.shift) else { return 2 };
-        let text = self.piece.get(from..to.saturating_sub(self.shift)).unwrap_or_default();
+        let Some(from) = from.checked_sub(self.piece.shift) else { return 2 };
+        let text =
+            self.piece.bytes.get(from..to.saturating_sub(self.piece.shift)).unwrap_or_default();
         text.iter().filter(|byte| **byte == b'\n').take(2).count()
     }
 
     /// Records a node that fits, and so is not cut by lines. If it fits only without the blanks before it, these may be
     /// cut off.
     fn add_atom(&mut self, start: usize, end: usize) {
-        let Some(start) = start.checked_sub(self.shift) else { return };
-        let end = end - self.shift;
+        let Some(start) = start.checked_sub(self.piece.shift) else { return };
+        let end = end - self.piece.shift;
         self.found.atoms.push((start, end));
-        let room = self.target.saturating_sub(end - start);
-        let before = &self.piece[start.saturating_sub(room.saturating_add(1))..start];
+        let room = self.piece.target.saturating_sub(end - start);
+        let before = &self.piece.bytes[start.saturating_sub(room.saturating_add(1))..start];
         if before.len() > room && before.iter().all(|byte| matches!(byte, b' ' | b'\t')) {
             self.found.spare.push(Cut { at: start, level: level::INLINE });
         }
@@ -241,28 +244,30 @@ impl<'a> Walk<'a> {
     /// Records a possible cut before the node that starts here: at the start of its line, if it is the first node
     /// there.
     fn boundary(&mut self, start: usize, level: u32, main: bool) {
-        let Some(start) = start.checked_sub(self.shift) else { return };
+        let Some(start) = start.checked_sub(self.piece.shift) else { return };
         if !self.line.contains(&start) {
-            let line_start =
-                self.piece[..start].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            let line_end = self.piece[start..]
+            let line_start = self.piece.bytes[..start]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
+            let line_end = self.piece.bytes[start..]
                 .iter()
                 .position(|byte| *byte == b'\n')
-                .map_or(self.piece.len(), |at| start + at + 1);
+                .map_or(self.piece.bytes.len(), |at| start + at + 1);
             self.line = line_start..line_end;
         }
-        let is_first = self.piece[self.line.start..start]
+        let is_first = self.piece.bytes[self.line.start..start]
             .iter()
             .rev()
             .all(|byte| matches!(byte, b' ' | b'\t' | b'\x0c' | b'\r'));
         let (at, level, main) = if is_first {
             (self.with_comments(self.line.start), level, main)
-        } else if self.line.len() > self.target {
+        } else if self.line.len() > self.piece.target {
             (start, level, main)
         } else {
             (start, level::INLINE + level.min(level::PART), false)
         };
-        if at > 0 && at < self.piece.len() {
+        if at > 0 && at < self.piece.bytes.len() {
             let list = if main { &mut self.found.main } else { &mut self.found.spare };
             list.push(Cut { at, level });
         }
@@ -270,16 +275,18 @@ impl<'a> Walk<'a> {
 
     /// Includes comments before a YAML key in its own column, which the grammar treats as part of the previous value.
     fn with_comments(&self, line: usize) -> usize {
-        if self.language != Language::Yaml {
+        if self.piece.language != Language::Yaml {
             return line;
         }
         let blanks = |line: &[u8]| line.iter().take_while(|byte| **byte == b' ').count();
-        let column = blanks(&self.piece[line..]);
+        let column = blanks(&self.piece.bytes[line..]);
         let mut start = line;
         while let Some(end) = start.checked_sub(1) {
-            let above =
-                self.piece[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            let text = &self.piece[above..end];
+            let above = self.piece.bytes[..end]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
+            let text = &self.piece.bytes[above..end];
             if blanks(text) != column || text.get(column) != Some(&b'#') {
                 break;
             }
