@@ -151,11 +151,10 @@ impl Packer {
             {
                 self.held = Some((before, cut.level));
             }
-            Some((before, _)) => {
-                self.settled.push((before, self.start));
+            held => {
+                self.settled.extend(held.map(|(before, _)| (before, self.start)));
                 self.held = Some((self.start, cut.level));
             }
-            None => self.held = Some((self.start, cut.level)),
         }
         self.start = cut.at;
         let passed = self.open.iter().take_while(|boundary| boundary.at <= cut.at).count();
