@@ -168,7 +168,7 @@ fn by_name(file_name: &str, head: &[u8]) -> Language {
 
 fn by_content(text: &[u8]) -> Language {
     if let Some(rest) = text.strip_prefix(b"#!") {
-        return interpreter(first_line(rest));
+        return interpreter(rest);
     }
     let start = text.trim_ascii_start();
     let begins = |word: &str| {
@@ -184,11 +184,8 @@ fn by_content(text: &[u8]) -> Language {
     }
 }
 
-fn first_line(text: &[u8]) -> &[u8] {
-    text.split(|byte| *byte == b'\n').next().unwrap_or_default()
-}
-
-fn interpreter(line: &[u8]) -> Language {
+fn interpreter(text: &[u8]) -> Language {
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
     let mut words =
