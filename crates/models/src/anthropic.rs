@@ -203,13 +203,9 @@ fn check_place(kind: &str, event: &Value, reply: &mut PartialReply) -> Result<()
         }
         _ => None,
     };
-    let broken = |wrong| {
-        ApiError::new(
-            ErrorKind::Broken,
-            &format!("the reply's events do not fit together: {wrong}"),
-        )
-    };
-    wrong.map_or(Ok(()), |wrong| Err(broken(wrong)))
+    let Some(wrong) = wrong else { return Ok(()) };
+    let message = format!("the reply's events do not fit together: {wrong}");
+    Err(ApiError::new(ErrorKind::Broken, &message))
 }
 
 /// Whether a model accepts a temperature with these options: while it thinks, it accepts only the default of 1.
