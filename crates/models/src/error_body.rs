@@ -86,17 +86,14 @@ impl ErrorBody {
         let text = self.message.to_ascii_lowercase();
         let names =
             |param: &str, phrase: &str| self.param.starts_with(param) || text.contains(phrase);
-        match status {
-            Some(400 | 422) if names("reasoning.summary", "reasoning summar") => {
+        match () {
+            () if !matches!(status, Some(400 | 422)) => None,
+            () if names("reasoning.summary", "reasoning summar") => {
                 Some(RefusedPart::ReasoningSummary)
             }
-            Some(400 | 422) if names("stream", "verified to stream") => Some(RefusedPart::Stream),
-            Some(400 | 422)
-                if names("response_format", "schema") || names("text.format", "grammar") =>
-            {
-                Some(RefusedPart::Schema)
-            }
-            _ => None,
+            () if names("stream", "verified to stream") => Some(RefusedPart::Stream),
+            () if names("response_format", "schema") => Some(RefusedPart::Schema),
+            () => names("text.format", "grammar").then_some(RefusedPart::Schema),
         }
     }
 
