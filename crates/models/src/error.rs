@@ -77,11 +77,7 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
     if let Some(asked) = retry_after::from_headers(headers) {
         error.retry_after = Some(asked);
     }
-    error.should_retry = match header("x-should-retry") {
-        Some("true") => Some(true),
-        Some("false") => Some(false),
-        _ => None,
-    };
+    error.should_retry = header("x-should-retry").and_then(|word| word.parse().ok());
     error
 }
 
