@@ -440,13 +440,10 @@ pub struct BadByte {
 
 /// Finds a byte that is not text. Zeros at the end do not count: a power cut produces them.
 pub fn find_bad_byte(bytes: &[u8]) -> Option<BadByte> {
-    let zero = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-    let (text, _) = bytes.split_at(zero);
-    let end = std::str::from_utf8(text).err().map_or(zero, |error| error.valid_up_to());
-    let (text, tail) = bytes.split_at(end);
-    let line = memchr::memchr_iter(b'\n', text).count() + 1;
+    let (text, tail) = split_text(bytes.to_vec());
+    let line = text.matches('\n').count() + 1;
     let is_zeros = tail.iter().all(|byte| *byte == 0);
-    let bad = BadByte { line, what: name_bad_byte(tail), is_cut: is_half_character(tail) };
+    let bad = BadByte { line, what: name_bad_byte(&tail), is_cut: is_half_character(&tail) };
     (!is_zeros).then_some(bad)
 }
 
