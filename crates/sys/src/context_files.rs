@@ -41,20 +41,15 @@ pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<ContextFile>
 pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<ContextFile>, String> {
     let load = |path: &PathBuf| {
         let mut loader = Loader::default();
-        let text = loader.read_file(path).and_then(|text| {
-            loader
-                .warnings
-                .is_empty()
-                .then_some(text)
-                .ok_or_else(|| "it is not UTF-8 text".to_owned())
+        let text = match loader.read_file(path) {
+            Ok(_) if !loader.warnings.is_empty() => Err("it is not UTF-8 text".to_owned()),
+            read => read,
+        };
+        let text = text.map_err(|why| {
+            let path = quote_name(path);
+            format!("--context {path}: {}", without_path(&why, &path))
         });
-        match text {
-            Ok(text) => Ok(ContextFile { path: path.clone(), text }),
-            Err(why) => {
-                let path = quote_name(path);
-                Err(format!("--context {path}: {}", without_path(&why, &path)))
-            }
-        }
+        Ok(ContextFile { path: path.clone(), text: text? })
     };
     paths.iter().map(load).collect()
 }
