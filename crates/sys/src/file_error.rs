@@ -40,16 +40,15 @@ impl FileError {
     /// Describes an error of the system.
     pub(super) fn from_io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
         let source = source.into();
-        let advice = match source.kind() {
+        let (reason, advice) = match source.kind() {
             io::ErrorKind::PermissionDenied => {
-                "look at its owner and mode with `ls -l` in <nagent-shell>"
+                (Some(Reason::Denied), "look at its owner and mode with `ls -l` in <nagent-shell>")
             }
-            io::ErrorKind::InvalidInput => "the path is empty or contains a NUL byte",
-            _ => "",
+            io::ErrorKind::InvalidInput => (None, "the path is empty or contains a NUL byte"),
+            _ => (None, ""),
         };
-        let error = Self::new(format!("cannot {what} {}: {source}", quote_name(path)), advice);
-        let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
-        Self { reason: is_denied.then_some(Reason::Denied), ..error }
+        let problem = format!("cannot {what} {}: {source}", quote_name(path));
+        Self { reason, ..Self::new(problem, advice) }
     }
 
     /// The error of [`Self::not_found`], for a path that is relative to another folder than this process's.
