@@ -295,8 +295,11 @@ fn is_git_setting(name: &OsStr) -> bool {
 
 /// Whether a variable is a credential, or contains one of the `secrets`.
 fn is_withheld(name: &OsStr, value: &OsStr, secrets: &[&OsStr]) -> bool {
-    Credential::classify(name, value).is_withheld()
-        || secrets.iter().any(|secret| contains_secret(value, secret))
+    let bytes = value.as_encoded_bytes();
+    let is_within = |secret: &[u8]| bytes.windows(secret.len()).any(|part| part == secret);
+    // Short secrets are skipped: they are in too many other values by chance.
+    let mut long = secrets.iter().map(|it| it.as_encoded_bytes()).filter(|it| it.len() >= 16);
+    Credential::classify(name, value).is_withheld() || long.any(is_within)
 }
 
 /// The program of this name in a folder of `PATH` that is absolute. A name with a slash is returned unchanged; a name
@@ -310,12 +313,6 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
     let mut paths = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
     let found = paths.find(|path| fs::is_executable(path));
     found.unwrap_or_else(|| Path::new("/usr/bin").join(name))
-}
-
-/// Whether a value contains that of a credential. Short ones are skipped: they are in too many others by chance.
-fn contains_secret(value: &OsStr, secret: &OsStr) -> bool {
-    let (value, secret) = (value.as_encoded_bytes(), secret.as_encoded_bytes());
-    secret.len() >= 16 && value.windows(secret.len()).any(|part| part == secret)
 }
 
 /// The shell of a process with this `/proc/PID/stat`: the leader of its terminal session, or its parent. In a container
