@@ -61,20 +61,6 @@ impl Env {
         })
     }
 
-    /// Changes the working folder, and reads the environment there.
-    ///
-    /// # Errors
-    /// The folder does not exist, or may not be entered.
-    pub fn enter(folder: &Path) -> std::io::Result<Self> {
-        // The path of this executable may be relative.
-        let before = Self::read();
-        std::env::set_current_dir(folder)?;
-        let folder = std::env::current_dir()?;
-        let mut env = Self { folder: Ok(folder.clone()), ..before };
-        env.set("PWD", folder.as_os_str());
-        Ok(env)
-    }
-
     /// Sets a variable in this value, not in the process.
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         self.variables.retain(|(other, _)| other != name);
@@ -355,7 +341,12 @@ pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
 /// # Errors
 /// The folder does not exist, or may not be entered.
 pub fn enter_folder(folder: &Path) -> std::io::Result<()> {
-    let env = Env::enter(folder)?;
+    // The path of this executable may be relative.
+    let before = Env::read();
+    std::env::set_current_dir(folder)?;
+    let folder = std::env::current_dir()?;
+    let mut env = Env { folder: Ok(folder.clone()), ..before };
+    env.set("PWD", folder);
     READ.get_or_init(|| env);
     Ok(())
 }
