@@ -193,10 +193,8 @@ fn ask_for_descriptions(
             JobOutcome::Ended { code } => Err(format!("--description exited with {code}")),
             _ => Err("--description was ended, or printed too much".to_owned()),
         };
-        let (summary, rejected) = match described {
-            Ok(summary) => (summary, String::new()),
-            Err(why) => (String::new(), why),
-        };
+        let (summary, rejected) =
+            described.map_or_else(|why| (String::new(), why), |text| (text, String::new()));
         now.insert(key, Known { size, modified, summary, rejected });
     }
     silent
