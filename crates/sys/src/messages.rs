@@ -58,15 +58,9 @@ pub fn send(root: &Root, name: &str, text: &[u8]) -> Result<String> {
 /// # Errors
 /// The folder cannot be read.
 pub fn list_ids(root: &Root, name: &str) -> Result<Vec<String>> {
-    let mut ids = fs::list_names(&root.messages_folder(name))?;
-    ids.retain_mut(|file| match file.strip_suffix(".txt") {
-        Some(id) if time_of(id).is_some() => {
-            *file = id.to_owned();
-            true
-        }
-        _ => false,
-    });
-    Ok(ids)
+    let files = fs::list_names(&root.messages_folder(name))?.into_iter();
+    let ids = files.filter_map(|file| file.strip_suffix(".txt").map(str::to_owned));
+    Ok(ids.filter(|id| time_of(id).is_some()).collect())
 }
 
 /// Reads the messages that wait, in the order in which they were sent.
