@@ -92,16 +92,11 @@ impl ProgramOutput {
         if event["is_error"] == true || subtype.is_some_and(|it| it.starts_with("error")) {
             return Err(result_error(event));
         }
-        let mut stop = StopReason::End;
-        match event["stop_reason"].as_str() {
-            Some("refusal") => {
-                return Err(ApiError::new(ErrorKind::Refused, "the model refused"));
-            }
-            Some("max_tokens" | "model_context_window_exceeded") => {
-                stop = StopReason::Length;
-            }
-            _ => {}
-        }
+        let stop = match event["stop_reason"].as_str() {
+            Some("refusal") => return Err(ApiError::new(ErrorKind::Refused, "the model refused")),
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
+            _ => StopReason::End,
+        };
         self.text = event["result"].as_str().map(str::to_owned).or(self.text.take());
         self.model = event["model"].as_str().map(str::to_owned).or(self.model.take());
         self.usage = read_usage(&event["usage"]);
