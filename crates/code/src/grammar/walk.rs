@@ -246,15 +246,10 @@ impl<'a> Walk<'a> {
     fn boundary(&mut self, start: usize, level: u32, main: bool) {
         let Some(start) = start.checked_sub(self.piece.shift) else { return };
         if !self.line.contains(&start) {
-            let line_start = self.piece.bytes[..start]
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |at| at + 1);
-            let line_end = self.piece.bytes[start..]
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .map_or(self.piece.bytes.len(), |at| start + at + 1);
-            self.line = line_start..line_end;
+            let bytes = self.piece.bytes;
+            let end =
+                memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |at| start + at + 1);
+            self.line = self.line_start(start)..end;
         }
         let is_first = self.piece.bytes[self.line.start..start]
             .iter()
@@ -273,6 +268,10 @@ impl<'a> Walk<'a> {
         }
     }
 
+    fn line_start(&self, at: usize) -> usize {
+        memchr::memrchr(b'\n', &self.piece.bytes[..at]).map_or(0, |lf| lf + 1)
+    }
+
     /// Includes comments before a YAML key in its own column, which the grammar treats as part of the previous value.
     fn with_comments(&self, line: usize) -> usize {
         if self.piece.language != Language::Yaml {
@@ -282,10 +281,7 @@ impl<'a> Walk<'a> {
         let column = blanks(&self.piece.bytes[line..]);
         let mut start = line;
         while let Some(end) = start.checked_sub(1) {
-            let above = self.piece.bytes[..end]
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |at| at + 1);
+            let above = self.line_start(end);
             let text = &self.piece.bytes[above..end];
             if blanks(text) != column || text.get(column) != Some(&b'#') {
                 break;
