@@ -3,6 +3,7 @@
 
 use crate::file_edit::{edit, write};
 use crate::pty::Pty;
+use crate::repl::prompt;
 use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell, wait_until};
 use crate::steering::STATUS;
 
@@ -182,6 +183,14 @@ fn a_session_shows_a_running_command_too() {
     expect_rows(&pty, &["  1", "  2"]);
     sandbox.write("go", "");
     pty.expect("done");
+    // What is renewed is not removed first.
+    let steps = "for i in $(seq 9); do echo step $i; sleep 0.1; done";
+    sandbox.llm.push(shell(steps));
+    sandbox.llm.push(answer("at the end"));
+    let before = pty.printed().len();
+    prompt(&mut pty, "» ", "go");
+    let erased = pty.printed()[before..].matches("\x1b[K\x1b[A\x1b[K").count();
+    assert!(erased < 5, "{erased} times");
     pty.type_keys("exit\r");
     pty.wait();
 }

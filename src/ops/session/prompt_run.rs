@@ -83,7 +83,9 @@ impl Session {
             {
                 spinner.stop();
             }
-            spinner.print_above(|| self.print_shown(&mut answer, shown, is_note));
+            if !shown.is_empty() {
+                spinner.print_above(|| self.print_shown(&mut answer, shown, is_note));
+            }
             if self.is_over.get() {
                 break;
             }
