@@ -54,6 +54,11 @@ impl Pieces {
     }
 }
 
+/// The text of what is raw. It is harmless already, and a joiner at its beginning belongs to what was drawn before.
+fn raw_text(spans: Vec<Span>) -> String {
+    spans.into_iter().map(|span| span.text).collect()
+}
+
 /// A code block between fences.
 struct Fence {
     marks: String,
@@ -108,7 +113,7 @@ impl Markdown {
 
     /// Draws what is raw.
     fn draw(&mut self) {
-        let text = style_spans(&std::mem::take(&mut self.raw.spans), false);
+        let text = raw_text(std::mem::take(&mut self.raw.spans));
         self.out.push_str(&text);
         let is_full = self.raw.count + 1 >= self.window.1 && !text.is_empty();
         self.is_stuck |= self.raw.is_unsure || is_full;
@@ -141,7 +146,7 @@ impl Markdown {
     fn put(&mut self, shown: &[Span]) {
         let (drawn, rows) = std::mem::take(&mut self.drawn);
         if self.is_stuck {
-            self.out.push_str(&style_spans(&self.raw.finish(), false));
+            self.out.push_str(&raw_text(self.raw.finish()));
         } else {
             let text = style_spans(shown, true);
             if let Some(rest) = text.strip_prefix(&drawn) {

@@ -118,6 +118,10 @@ fn blocks_are_shown_as_what_they_mean() {
     );
     // A joiner between two characters stays, wherever a piece ends; a soft hyphen and a mark of direction are none.
     let family = "👨\u{200d}👩 می\u{200c}خواهم";
+    let marked = format!("{family} **{family}** x\n");
+    let each = marked.char_indices().map(|(at, c)| &marked[at..at + c.len_utf8()]);
+    assert_eq!(shown_in_parts(each, (40, 24)), shown(&marked, (40, 24)));
+    assert!(!shown(&marked[..marked.len() - 1], (10, 2)).concat().contains("\\u{"));
     let mut pieces = Pieces::default();
     let plain: String = family.chars().map(|c| pieces.escape(c.encode_utf8(&mut [0; 4]))).collect();
     assert_eq!(plain, family);
