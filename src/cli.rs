@@ -91,7 +91,7 @@ pub fn main<T: Tool>() -> ExitCode {
     let report = if is_asked(&words, "--description") {
         Report::keyed("description", describe::<T>(&words))
     } else if let Some(text) = T::SHORT_HELP.filter(|_| is_asked(&words, "-h")) {
-        Report::done(text).with("help", text)
+        Report::wrapped(text).with("help", text)
     } else {
         let matches = command::<T>().try_get_matches_from(&words);
         let parsed = matches.and_then(|matches| {
@@ -188,7 +188,10 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     // A word like -notes.txt reads as several short flags.
     let is_short = invalid.starts_with('-') && !invalid.starts_with("--");
     let word = words.iter().map(|word| word.to_string_lossy());
-    let word = word.into_iter().find(|word| word.starts_with(&invalid) && !word.starts_with("--"));
+    let letter = invalid.get(1..).unwrap_or_default();
+    let word = word
+        .into_iter()
+        .find(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter));
     let before = words.windows(2).find(|pair| word.as_deref() == pair[1].to_str());
     let flag = before.and_then(|pair| pair[0].to_str()).filter(|flag| flag.starts_with("--"));
     if let (Some(flag), Some(number)) = (flag, &word)

@@ -59,12 +59,20 @@ impl Report {
     /// A report of success whose text is wrapped at words on a terminal.
     pub fn wrapped(text: &str) -> Self {
         let room = if terminal::stdout_is_terminal() { terminal::width() } else { usize::MAX };
-        // A word that is wider than the window, as a path may be, is left to the terminal.
-        let end = |row: &str| row.strip_suffix(' ').map_or(row.into(), |row| format!("{row}\n"));
-        let wrap = |line: &str| -> String {
-            columns::wrap_line(line.trim_end(), room).into_iter().map(end).collect()
+        let wrap = |line: &str| {
+            let mut wrapped = String::new();
+            for row in columns::wrap_line(line.trim_end(), room) {
+                let word = if wrapped.is_empty() { row } else { row.trim_start() };
+                // A word that is wider than the window, as a path may be, is left to the terminal.
+                if word.len() < row.len() || wrapped.ends_with(' ') {
+                    wrapped.truncate(wrapped.trim_end().len());
+                    wrapped.push('\n');
+                }
+                wrapped.push_str(word);
+            }
+            wrapped + "\n"
         };
-        Self::done(text.lines().map(|line| wrap(line) + "\n").collect::<String>())
+        Self::done(text.lines().map(wrap).collect::<String>())
     }
 
     /// A report of failure: nothing on stdout but the JSON document that says so.
@@ -289,7 +297,8 @@ pub fn print_spans(spans: &[Span]) {
 
 fn print_row(spans: &[Span]) {
     let has_colours = terminal::stderr_is_terminal() && terminal::has_colours();
-    let _ = writeln!(io::stderr().lock(), "{}", style_spans(spans, has_colours));
+    // In one write: others may write to the terminal, too.
+    print_codes(&(style_spans(spans, has_colours) + "\n"));
 }
 
 fn stdout_has_colours() -> bool {

@@ -414,20 +414,16 @@ fn hash_until(file: impl Read, stop: &dyn Fn() -> bool) -> io::Result<String> {
     Ok(encode_hex(&hash.finalize()))
 }
 
-/// Reads a file line by line; a line that is longer than 64 KiB in several pieces.
+/// Reads a file line by line; a line that is longer than 16 MiB in several pieces.
 pub fn for_each_line(path: &Path, take: &mut dyn FnMut(&[u8])) -> Result<()> {
     let (file, _) = open_regular(path)?;
     let mut reader = BufReader::with_capacity(64 << 10, file);
-    loop {
-        let bytes = reader.fill_buf()?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let end = memchr::memchr(b'\n', bytes);
-        take(&bytes[..end.unwrap_or(bytes.len())]);
-        let used = end.map_or(bytes.len(), |end| end + 1);
-        reader.consume(used);
+    let mut line = Vec::new();
+    while reader.by_ref().take(16 << 20).read_until(b'\n', &mut line)? > 0 {
+        take(line.strip_suffix(b"\n").unwrap_or(&line));
+        line.clear();
     }
+    Ok(())
 }
 
 /// Reads a file to its end, piece by piece.

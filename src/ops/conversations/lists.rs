@@ -56,7 +56,7 @@ pub fn list_providers() -> Report {
         text.push_str(&format!("{name:<12}  {address:<32}  {key}{optional}\n"));
         servers.push(json!({"provider": server.name, "address": address, "credentials": [server.key_variable]}));
     }
-    Report::done(text).with("providers", list).with("servers", servers)
+    Report::wrapped(&text).with("providers", list).with("servers", servers)
 }
 
 /// The provider's models, sorted.
@@ -129,7 +129,7 @@ pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
         text.push_str(&format!("{}{gone}\n", fields.join("\t")));
         files.push(describe_entry(call, entry));
     }
-    Ok(Report::done(text).with("file_index_path", path).with("files", files))
+    Ok(Report::wrapped(&text).with("file_index_path", path).with("files", files))
 }
 
 fn describe_entry(call: &Call<'_>, entry: &FileIndexEntry) -> Value {

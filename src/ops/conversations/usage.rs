@@ -106,7 +106,10 @@ pub fn report_usage(
             row
         })
         .collect();
-    Ok(Report::done(text).with("by", by.name()).with("rows", list).with("total", describe(&total)))
+    Ok(Report::wrapped(&text)
+        .with("by", by.name())
+        .with("rows", list)
+        .with("total", describe(&total)))
 }
 
 /// `$1.25`, `$1.25+` where some turns have no price, `?` where none has.

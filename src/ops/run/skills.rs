@@ -116,7 +116,7 @@ pub(crate) fn list_skills(call: &Call<'_>) -> Result<Report, Problem> {
             "no skills: a skill is a folder with a {SKILL_FILE} in {own} or ~/.agents/skills\n"
         );
     }
-    Ok(Report::done(text).with("skills", list))
+    Ok(Report::wrapped(&text).with("skills", list))
 }
 
 /// The files of the skills that the user's prompt names.

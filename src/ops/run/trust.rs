@@ -100,7 +100,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
         let hashes = known.filter(|path| path.starts_with(&toplevel)).map(|path| (path, None));
         let (count, list) = record(call, &hashes.collect::<Vec<_>>())?;
         let text = format!("{count} of this repository: no longer trusted\n");
-        return Ok(Report::done(text).with("trusted", list));
+        return Ok(Report::wrapped(&text).with("trusted", list));
     }
     let files = find_files(call.root(), &folder, Some(&toplevel));
     let home = call.env.home_folder();
@@ -139,7 +139,7 @@ pub fn trust_repository(call: &Call<'_>, revokes: bool) -> Result<Report, Proble
     text.push_str(&format!(
         "{count} trusted: conversations here start with them as your words until they change; nagent --untrust revokes it\n"
     ));
-    Ok(Report::done(text).with("trusted", list))
+    Ok(Report::wrapped(&text).with("trusted", list))
 }
 
 /// Records hashes, and returns how many files and skills they are of, and their list.

@@ -62,7 +62,7 @@ pub fn report_runs(root: &Root) -> Result<Report, Problem> {
     let text: String = runs.iter().map(format_run).collect();
     let text = if text.is_empty() { "no run is active\n".to_owned() } else { text };
     let values: Vec<Value> = runs.iter().map(|run| describe(root, run)).collect();
-    Ok(Report::done(text).with("runs", values))
+    Ok(Report::wrapped(&text).with("runs", values))
 }
 
 /// Waits until the run of a conversation has ended, and ends with its exit code.
