@@ -163,6 +163,10 @@ impl Args {
         if self.undo.undo.is_some() && self.which.new {
             return Err(Problem::usage("--undo and --new cannot be combined"));
         }
+        let is_other = self.is_query() || self.doctor || self.trust || self.untrust;
+        if self.undo.undo.is_some() && is_other {
+            return Err(Problem::usage("--undo cannot be combined with another command"));
+        }
         if self.run.lines
             && (self.is_query() || self.undo.undo.is_some() || self.which.edit_conversation)
         {

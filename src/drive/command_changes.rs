@@ -174,9 +174,9 @@ impl CommandChanges {
         let name = |it: &[String]| (!it.is_empty()).then(|| name_some(it, SHOWN, ", "));
         let but = if self.has_moved { "; commits and branches stay" } else { "" };
         let changed = name(&self.changed)
-            .map(|names| format!("commands changed {names}; --undo takes that back{but}"));
+            .map(|names| format!("commands changed {names}; undo takes that back{but}"));
         let left = name(&self.left)
-            .map(|names| format!("--undo does not take back what commands did to {names}"));
+            .map(|names| format!("undo does not take back what commands did to {names}"));
         let notes: Vec<String> = changed.into_iter().chain(left).collect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }

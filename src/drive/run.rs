@@ -35,6 +35,9 @@ use sys::fs;
 /// Above this many tokens, the server is asked for the window if it is unknown.
 const LARGE: u64 = 6_000;
 
+/// Maximum length of the last line of a failed check in the error at the end, in columns.
+const CAUSE: usize = 200;
+
 /// Performs effects until the run is over.
 ///
 /// # Errors
@@ -408,10 +411,15 @@ impl Runner<'_> {
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
         }
-        let passed = block.get("status") == Some("ok");
-        let block =
-            if passed { Block { body: None, ..block } } else { self.describe_failed_check(block)? };
-        Ok(Event::Checked { passed, block, errors: Vec::new() })
+        if block.get("status") == Some("ok") {
+            let block = Block { body: None, ..block };
+            return Ok(Event::Checked { passed: true, block, errors: Vec::new() });
+        }
+        let mut lines = block.body.iter().flat_map(|body| body.lines());
+        let last = lines.rfind(|line| !line.trim().is_empty());
+        let errors = last.map(|line| harmless::truncate(line.trim(), CAUSE)).into_iter().collect();
+        let block = self.describe_failed_check(block)?;
+        Ok(Event::Checked { passed: false, block, errors })
     }
 
     /// The block of a failed check with what the model needs of its output; all of a long one is in a file.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::conversations::CONVERSATIONS;
+use crate::file_edit::edit;
 use crate::pty::Pty;
 use crate::sandbox::{Sandbox, answer, shell};
 
@@ -207,10 +208,11 @@ fn a_question_names_the_whole_path_of_a_file_elsewhere() {
     let write = |path: &str| format!("<nagent-write path=\"{path}\">hello\n</nagent-write>");
     sandbox.llm.push("<nagent-read path=\"old.txt\"/>".to_owned());
     sandbox.llm.push(write("old.txt") + &write(&elsewhere));
+    sandbox.llm.push(edit("old.txt", "hello", "bye"));
     sandbox.llm.push(answer("ok"));
     let args = ["-c", "c", "-w", "--approve", "ask", "task"];
     let mut pty = sandbox.cmd(&args).on_pty(600);
-    for count in 1..=2 {
+    for count in 1..=3 {
         pty.expect_times(QUESTION, count);
         pty.type_keys("y\r");
     }
@@ -219,6 +221,7 @@ fn a_question_names_the_whole_path_of_a_file_elsewhere() {
     for words in [
         format!("write this file (6 B, replaces 4 B) in {}?", folder.display()),
         format!("write this file (6 B, new) outside of {}: {elsewhere}?", folder.display()),
+        format!("make this edit (a file of 6 B) in {}?", folder.display()),
         format!("+++ {elsewhere}"),
     ] {
         assert!(printed.contains(&words), "{words}: {printed}");

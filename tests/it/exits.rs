@@ -121,6 +121,13 @@ fn exit_6_the_check_never_passed() {
     sandbox.llm.choose(|_| answer("done").into());
     let run = sandbox.run(&["--check", "false", "task"]).assert_exit(6).no_stdout();
     run.stderr_has(&["the check failed 5 times: false\nthe last answer (not accepted):\ndone\n"]);
+    // The last line of its output says why.
+    let check = "cd . && nosuchcmd; exit 3";
+    let run = sandbox.run(&["--check", check, "task"]).assert_exit(6);
+    run.stderr_has(&[
+        "the check failed 5 times: cd . && nosuchcmd; exit 3 (",
+        "command not found)\n",
+    ]);
     let run = sandbox.run(&["--check", "false", "--progress", "task"]).assert_exit(6);
     assert_eq!(run.stderr.matches("note: rejected answer: done\n").count(), 4, "{}", run.stderr);
 }

@@ -263,6 +263,7 @@ fn commands_are_calls_of_the_toolkit() {
         assert!(shown.contains(part), "{keys}: {part:?} in\n{shown}");
     };
     run("/help", "/summarize");
+    run("/undo", "nothing to undo in conversation c\n");
     run("/status", "provider:openai");
     sandbox.llm.push(edit("a.txt", "one", "two"));
     sandbox.llm.push(answer("first answer"));
@@ -287,6 +288,7 @@ fn commands_are_calls_of_the_toolkit() {
     assert!(last.user().contains("a note") && last.json()["model"] == "a-model");
     run("/check nonono", "nagent-repl: /check: nonono: command not found");
     run("/check test -e done", "check: test -e done");
+    run("/status", "check = test -e done (flag)");
     sandbox.llm.push(shell("touch done"));
     sandbox.llm.push(answer("checked"));
     run("go", "→ check (try 1 of 5) │ test -e done");

@@ -44,7 +44,7 @@ fn every_line_of_a_command_is_seen_and_the_end_of_its_output() {
         &lines,
         &[
             "→ shell │ cd . && echo listing the project files before anything else is done ",
-            "        │ here; touch HIDDEN_TAIL_RAN; true",
+            "        ┊ here; touch HIDDEN_TAIL_RAN; true",
             "  listing the project files before anything else is done here",
             "→ shell │ seq 14",
             "        │ touch SECOND_LINE_RAN",
@@ -342,7 +342,7 @@ fn a_conversation_that_goes_on_is_named() {
 #[test]
 fn any_terminal_and_any_output_will_do() {
     let wide = "echo '世界世界世界世界世界世界世界世界世界'";
-    for (columns, row) in [(20, "│ 世界世界世界世"), (1, "│ echo '世")] {
+    for (columns, row) in [(20, "┊ 世界世界世界世"), (1, "│ echo '世")] {
         let sandbox = Sandbox::new().reply(shell(wide)).reply(answer("done"));
         let run = sandbox.cmd(&["task"]).on_terminal(columns).run().assert_exit(0);
         let lines = lines_of(&run);
@@ -414,6 +414,6 @@ fn a_server_that_fails_again_and_again_is_one_line_and_a_count() {
         pty.expect("done");
         let shown = pty.printed();
         assert_eq!(shown.matches("trying again").count(), 1, "{shown}");
-        assert!(shown.contains("model, try 3"), "{shown}");
+        assert!(shown.contains("model (try 3)"), "{shown}");
     }
 }

@@ -11,7 +11,7 @@ use crate::conversations::CONVERSATIONS;
 use crate::file_edit::{text, write};
 use crate::pty::{Pty, screen_of};
 use crate::repl::{prompt, screen, start};
-use crate::sandbox::{Sandbox, answer, shell, wait_until};
+use crate::sandbox::{NAGENT, Sandbox, answer, shell, wait_until};
 
 fn prompts(sandbox: &Sandbox) -> Vec<String> {
     sandbox.blocks_of("user-prompt").into_iter().map(|block| block.body).collect()
@@ -42,6 +42,14 @@ fn nagent_alone_on_a_terminal_opens_a_session() {
     assert_eq!(shown[3..], ["│ first", "", "[turn 1]", "one", "", "»"]);
     prompt(&mut pty, "» ", "second");
     assert_eq!(prompts(&sandbox), ["first", "second"]);
+    // The shell goes on with it.
+    sandbox.llm.push(answer("three"));
+    let line = format!("{NAGENT} --continue; {NAGENT} third < /dev/null");
+    let mut pty = sandbox.program("bash", &["-c", &line]).on_pty(80);
+    expect_last(&pty, "»");
+    pty.type_keys("/quit\r");
+    assert!(pty.wait().success());
+    assert_eq!(prompts(&sandbox), ["first", "second", "third"]);
     // What asks for something else does that.
     for flags in [&["--json"][..], &["--code"], &["--pid", "1"], &["-o", "x"]] {
         let mut pty = sandbox.cmd(flags).on_pty(80);

@@ -336,6 +336,18 @@ fn what_a_script_may_do_and_what_it_is_refused() {
         run.stderr_has(&[part, "until then nagent asks about everything"]);
     };
     still_seen("policy.json is damaged");
+    // The script's own answers do not count then, either.
+    let outside = sandbox.tmp().join("outside.txt");
+    fs::write(&outside, "secret").unwrap();
+    let own = folder.join("policy.json");
+    let before = fs::read(&own).unwrap();
+    let allow = json!({"version": 1, "paths": {"entries": [{"path": outside, "mode": "r", "approval": "allow"}]}});
+    fs::write(&own, allow.to_string()).unwrap();
+    remember(&sandbox, &format!("fs.readFile({outside:?})"));
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();
+    fs::write(&own, before).unwrap();
+    remember(&sandbox, "fs.readFile('data.txt')");
     if std::os::unix::fs::chown(&policy, Some(65534), None).is_ok() {
         still_seen("belongs to the user with id 65534");
     }

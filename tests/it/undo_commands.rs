@@ -94,11 +94,11 @@ fn what_commands_changed_is_taken_back_with_what_tags_wrote() {
 #[test]
 fn a_run_on_a_terminal_ends_with_the_files_that_its_commands_changed() {
     let sandbox = sandbox();
-    let said = "commands changed a.txt, new.txt; --undo takes that back";
+    let said = "commands changed a.txt, new.txt; undo takes that back";
     let piped = run(&sandbox, "quiet", shell("echo x > new.txt; echo y > a.txt"));
     assert!(!piped.stderr.contains("commands changed"), "{}", piped.stderr);
     let commit = "git add a.txt; git -c user.name=a -c user.email=a@x commit -qm 'Change a'";
-    let linked = ("ln -s a.txt link", "; --undo does not take back what commands did to link");
+    let linked = ("ln -s a.txt link", "; undo does not take back what commands did to link");
     for (more, stays) in [("true", ""), linked, (commit, "; commits and branches stay")] {
         sandbox.llm.push(shell(&format!("date +%N > new.txt; date +%N > a.txt; {more}")));
         sandbox.llm.push(answer("done"));

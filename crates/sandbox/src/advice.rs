@@ -7,7 +7,7 @@ use super::{SandboxMode, SandboxRequest};
 const SURELY_DENIED: &str = "Read-only file system|Permission denied (publickey|no new privileges|could not read Username|Host key verification failed|Failed to connect to bus|Cannot connect to the Docker daemon|failed to connect to the docker API";
 
 /// Messages of the system and of common tools if a file cannot be written or read, or a call is refused.
-const DENIED: &str = "Permission denied|permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError|terminal prompts disabled|Authentication failed|not been booted with systemd";
+const DENIED: &str = "Permission denied|permission denied|Operation not permitted|Device or resource busy|EROFS|EACCES|EPERM|No permission|PermissionError|terminal prompts disabled|Authentication failed|not been booted with systemd|unable to create temporary object directory|su: System error|effective uid is not 0|scope bus via|Unable to locate credentials|gh auth login|ENEEDAUTH|failed to sign the data";
 
 /// Their messages if there is no network.
 const CUT_OFF: &str = "Network is unreachable|ould not resolve|Temporary failure in name resolution|Name or service not known|Failed to resolve|failed to lookup address|Connection refused|EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED";
@@ -73,6 +73,8 @@ mod tests {
             ),
             ("sudo: The \"no new privileges\" flag is set", "no sockets of other programs"),
             ("Failed to connect to bus: No such file or directory", "no sockets of other programs"),
+            ("error: remote unpack failed: unable to create temporary object directory", "DIR"),
+            ("Unable to locate credentials. You can configure credentials by", "hides keys"),
             ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "no sockets"),
         ] {
             check(Workspace, false, output, &[words, "only if the user agrees"]);

@@ -154,6 +154,19 @@ struct ChunkReader<'a> {
     stop: &'a dyn Fn() -> bool,
 }
 
+/// Whether a file begins as a picture that no model takes: BMP, TIFF, HEIC or AVIF.
+fn is_other_picture(bytes: &[u8]) -> bool {
+    let marks: [(usize, &[u8]); 6] = [
+        (0, b"BM"),
+        (0, b"II*\0"),
+        (0, b"MM\0*"),
+        (4, b"ftyphei"),
+        (4, b"ftypmif1"),
+        (4, b"ftypavi"),
+    ];
+    marks.iter().any(|(at, mark)| bytes.get(*at..).is_some_and(|rest| rest.starts_with(mark)))
+}
+
 impl ChunkReader<'_> {
     /// Reads the next chunk and returns its length; 0 at the end. A NUL byte in it is an error.
     fn read_chunk(&mut self) -> Result<usize, FileError> {
@@ -171,10 +184,13 @@ impl ChunkReader<'_> {
         let chunk = &self.buffer[..count];
         if let Some(index) = chunk.iter().position(|byte| *byte == 0) {
             let is_utf16 = chunk.starts_with(b"\xff\xfe") || chunk.starts_with(b"\xfe\xff");
-            let (kind, convert) = if self.at == 0 && is_utf16 {
-                (" or UTF-16 text", ", or convert it with `iconv -f UTF-16 -t UTF-8`")
-            } else {
-                ("", "")
+            let (kind, convert) = match () {
+                () if self.at > 0 => ("", ""),
+                () if is_utf16 => {
+                    (" or UTF-16 text", ", or convert it with `iconv -f UTF-16 -t UTF-8`")
+                }
+                () if is_other_picture(chunk) => (" (a picture that is to be PNG or JPEG)", ""),
+                () => ("", ""),
             };
             let (path, bytes, at) = (quote_name(self.path), self.bytes, self.at + index as u64);
             let problem =
@@ -407,6 +423,8 @@ mod tests {
     fn binary_files_are_named_as_such() {
         let (_dir, path) = file(b"\x7fELF\0\0");
         fails(&path, None, "is binary: 6 bytes, a NUL byte at offset 4");
+        let (_dir, path) = file(b"\0\0\0\x1cftypheic\0");
+        fails(&path, None, "is binary (a picture that is to be PNG or JPEG): 13 bytes");
         fails(&path, Some((1, None)), "xxd");
         let (_dir, path) = file(b"\xff\xfeh\0i\0");
         fails(&path, None, "iconv");

@@ -96,7 +96,7 @@ fn text_rows(text: &str, indent: &str, columns: usize) -> Vec<Span> {
     rows.map(|row| Span::new(format!("{indent}{row}"), PLAIN)).collect()
 }
 
-/// Every line of a text after a bar, next to its head or below it. Without a head the bars are at the margin.
+/// Every line of a text after a bar, wrapped after a dotted one, next to its head or below it. Without a head the bars are at the margin.
 pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     let mut rows = Vec::new();
     let (mut first, mut indent) = (head.to_owned(), " ".repeat(width(head)));
@@ -106,9 +106,11 @@ pub fn bar_rows(head: &str, text: &str, columns: usize) -> Vec<Span> {
     }
     let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
     for line in visible_lines(&show_odd_blanks(text.trim_matches('\n'))) {
-        for part in wrap_line(&line, room) {
+        for (at, part) in wrap_line(&line, room).into_iter().enumerate() {
             let before = std::mem::replace(&mut first, indent.clone());
-            rows.push(Span::new(format!("{before}│ {part}"), PLAIN));
+            // A row that goes on with a line cannot be taken for another line.
+            let bar = if at == 0 { '│' } else { '┊' };
+            rows.push(Span::new(format!("{before}{bar} {part}"), PLAIN));
         }
     }
     rows
@@ -178,8 +180,10 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Span> {
     let number = |name: &str| finish.figures.get(name).and_then(Value::as_u64);
     let is_refused = finish.status != "ok" && number("exit_code").is_none();
     let has_output = match finish.tag.as_str() {
-        // A command that did not run has no output but the reason.
-        "nagent-shell" => !is_refused || finish.figures.contains_key("seconds"),
+        // What did not run has no output but the reason.
+        "nagent-shell" | "nagent-conversation" => {
+            !is_refused || finish.figures.contains_key("seconds")
+        }
         tag => shows_output(tag),
     };
     if has_output || all {
@@ -369,9 +373,9 @@ mod tests {
         check(&shell("cargo test\nmore"), 80, &["→ shell │ cargo test", "        │ more"]);
         check(&shell("a\r\nb\r\n"), 80, &["→ shell │ a\\u{d}", "        │ b\\u{d}"]);
         let long = format!("echo {} end", "x".repeat(40));
-        let rows = ["→ shell │ echo xxxxxxxxxxxxxxxxxxxxxxxxx", "        │ xxxxxxxxxxxxxxx end"];
+        let rows = ["→ shell │ echo xxxxxxxxxxxxxxxxxxxxxxxxx", "        ┊ xxxxxxxxxxxxxxx end"];
         check(&shell(&long), 40, &rows);
-        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo ", "│ 123456789"]);
+        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo ", "┊ 123456789"]);
         check(&shell("ab"), 1, &["→ shell", "│ ab"]);
         let child = |file: &str| {
             let (prompt, file) = ("do\nit".to_owned(), Some(file.to_owned()));

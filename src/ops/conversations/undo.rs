@@ -38,6 +38,7 @@ use sys::opening::Opened;
 use sys::root::Root;
 use sys::walk::walk_below;
 use sys::{clock, env, file_stamp, fs, lock, replace, root};
+use view::render::shown_name;
 
 /// The flags of an undo
 #[derive(Debug, Clone, Default, Args)]
@@ -119,7 +120,10 @@ impl<'a> UndoScope<'a> {
 
     fn describe(&self) -> String {
         match &self.here {
-            None => format!("conversation {}", self.name),
+            None => match shown_name(self.name) {
+                name if name == self.name => format!("conversation {name}"),
+                name => name.to_owned(),
+            },
             Some(here) => format!("{} by this shell", quote_name(here)),
         }
     }
@@ -265,11 +269,10 @@ fn undo_last(
             call.name
         )));
     }
-    let other = match call.which.file_edit {
-        Some(_) => "",
-        None => {
-            "; for a conversation of its own add -c NAME, or --continue for the last one in this folder"
-        }
+    let other = if call.which.file_edit.is_some() || call.which.conversation.is_some() {
+        ""
+    } else {
+        "; for a conversation of its own add -c NAME, or --continue for the last one in this folder"
     };
     let nothing = format!("nothing to undo in {of}{other}");
     if args.list {

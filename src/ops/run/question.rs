@@ -103,17 +103,20 @@ fn question(tty: &Tty, action: &Start, shows_all: bool) -> String {
 }
 
 /// Says where an action is done: in the working folder, or to a file elsewhere, with its whole path; of a write also how large
-/// it is, and whether the file is new.
+/// it is, and whether the file is new; of an edit how large the file is.
 fn describe_place(action: &Start, folder: &Path) -> String {
     let here = quote_name(folder);
     let Some(path) = action.attributes.get("path") else { return format!("in {here}") };
     let path = resolve_links(&folder.join(path));
-    let body = action.body.as_ref().filter(|_| action.tag == "nagent-write");
-    let size = body.map_or_else(String::new, |body| {
-        let old = fs::file_size(&path).map(|old| format!("replaces {}", format_bytes(old)));
-        let old = old.as_deref().unwrap_or("new");
-        format!("({}, {old}) ", format_bytes(body.len() as u64))
-    });
+    let old = fs::file_size(&path).map(format_bytes);
+    let size = match (action.tag.as_str(), &action.body, old) {
+        ("nagent-write", Some(body), old) => {
+            let old = old.map_or_else(|| "new".to_owned(), |old| format!("replaces {old}"));
+            format!("({}, {old}) ", format_bytes(body.len() as u64))
+        }
+        ("nagent-edit", _, Some(old)) => format!("(a file of {old}) "),
+        _ => String::new(),
+    };
     if path.starts_with(resolve_links(folder)) {
         return format!("{size}in {here}");
     }

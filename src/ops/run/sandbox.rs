@@ -43,7 +43,7 @@ pub(crate) fn prepare(
         asked_for.map(Sandbox::mechanism).transpose()?;
         Ok(sandbox)
     });
-    let sandbox = sandbox.map_err(|error| Problem::failed(format!("{error:#}{}", origin(call))))?;
+    let sandbox = sandbox.map_err(|error| Problem::usage(format!("{error:#}{}", origin(call))))?;
     let note = why.map(|why| {
         format!("{why}, so commands write only where --write DIR lets them, and in a scratch folder (sandbox read-only)")
     });

@@ -45,7 +45,7 @@ impl Tries {
     pub fn name(&self) -> String {
         match self.failures {
             0 => "model".to_owned(),
-            failures => format!("model, try {}", failures + 1),
+            failures => format!("model (try {})", failures + 1),
         }
     }
 }

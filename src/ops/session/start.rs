@@ -69,7 +69,7 @@ pub(super) struct Session {
     pub(super) _host: Option<Host>,
 }
 
-/// Checks everything, and changes nothing.
+/// Checks everything, and takes up the conversation that is continued.
 pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
     let user_env = Env::read();
     user_env.current_folder()?;
@@ -98,6 +98,9 @@ pub(super) fn start(session: &SessionArgs) -> Result<Session, Problem> {
         args.model.model.clone_from(&model);
     }
     settings.root.prepare().map_err(|error| explain_refusal(&error))?;
+    if which.continue_.is_some() {
+        settings.root.take_up(&env.shell_conversation(None), &name)?;
+    }
     let host = start_host(&settings.root, &mut env)?;
     let reads = std::mem::take(&mut args.read);
     args.prompt.clear();

@@ -30,7 +30,7 @@ impl Session {
     /// Runs a command of the session.
     pub(super) fn run_command(&mut self, verb: Do, argument: &str) -> Result<(), Problem> {
         match verb {
-            Do::Help => self.is_over.set(!out::print_part(&help_text())),
+            Do::Help => self.print_text(&help_text()),
             Do::Quit => self.is_over.set(true),
             Do::Clear => {
                 self.archive()?;
@@ -41,7 +41,12 @@ impl Session {
             Do::Diff => self.show_diff()?,
             Do::Resume => self.resume(argument)?,
             Do::Write if argument.is_empty() => self.show_write()?,
-            Do::Flag(name) if argument.is_empty() => self.call_tool("nagent", &[name])?,
+            Do::Flag(name) if argument.is_empty() => {
+                let check = self.check.as_ref().filter(|_| name == "--status");
+                let check = check.map(|check| format!("--check={check}"));
+                let words: Vec<&str> = [name].into_iter().chain(check.as_deref()).collect();
+                self.call_tool("nagent", &words)?;
+            }
             Do::Flag(name) => self.call_tool("nagent", &[&format!("{name}={argument}")])?,
             Do::List => self.call_tool("nagent-conversations", &["list"])?,
             Do::EditConversation if argument.is_empty() => self.edit_conversation()?,
@@ -230,6 +235,7 @@ impl Session {
         } else {
             return self.run_command(Do::List, "");
         };
+        self.settings.root.take_up(&self.env.shell_conversation(None), &self.name)?;
         self.show_last_exchange();
         Ok(())
     }

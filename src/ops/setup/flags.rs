@@ -291,9 +291,9 @@ pub fn parse_bytes(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let digits = &text[..text.len() - usize::from(unit.is_some())];
     let factor = 1_u64 << unit.map_or(0, |at| 10 * (at + 1));
     let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
-    bytes.filter(|bytes| (least..=most).contains(bytes)).ok_or_else(|| {
-        format!("give a number of bytes, at least {least}; 64K, 256M and 1G are numbers, too")
-    })
+    bytes
+        .filter(|bytes| (least..=most).contains(bytes))
+        .ok_or_else(|| format!("give a number of bytes, at least {least}, as in 256M or 1G"))
 }
 
 /// The file that a tool works on, with a flag or without.

@@ -51,7 +51,7 @@ pub struct ScriptArgs {
     /// End the script after S seconds; questions do not count [default: 30 without a terminal, none with one]
     #[arg(long, value_name = "S", value_parser = parse_seconds, help_heading = "Limits")]
     timeout: Option<f64>,
-    /// Let the script use this much memory: bytes, or 64K, 256M, 1G
+    /// Let the script use this much memory: bytes, or 256M, 1G
     #[arg(long, value_name = "BYTES", default_value_t = limits::JS_MEMORY,
         value_parser = |text: &str| parse_bytes(text, 1 << 20, 1 << 40), help_heading = "Limits")]
     memory: u64,

@@ -109,6 +109,9 @@ fn list_settings(call: &Call<'_>, text: &mut String) -> Map<String, Value> {
         }
         list.insert(key, json!({ "value": value, "from": from }));
     }
+    if let Some(check) = &call.args.check {
+        text.push_str(&format!("check = {check} (flag)\n"));
+    }
     if !call.args.verbose {
         text.push_str(
             "nagent --status -v shows the other settings, and what the sandbox does not stop\n",

@@ -62,7 +62,7 @@ pub enum Event {
         passed: bool,
         /// The block that reports it.
         block: Block,
-        /// The errors of an answer that does not fit the schema.
+        /// The errors of an answer that does not fit the schema, or the last line that a failed check printed.
         errors: Vec<String>,
     },
     /// New messages for the conversation, as blocks. They arrive instead of a reply, which is then requested again with

@@ -60,7 +60,7 @@ pub(super) fn refuse_ambiguous(places: &[MatchPlace], file: &[Line]) -> EditRefu
         Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search matches {} places{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once{ADVICE_ON_ALL}",
+        "the search matches {} places{more} in the file{up_to}, at {}.\nAdd lines above or below it until it occurs only once{ADVICE_ON_ALL}",
         places.len(),
         describe_numbers(&lines)
     );
@@ -150,7 +150,7 @@ pub(super) fn refuse_missing(search: &[Line], replace: &[Line], file: &File) -> 
         return new_refusal(Cause::Missing, message, quotes);
     }
     let message = format!(
-        "not in the file, and no line is similar to the search, which begins with `{}`; check the path, and read the file again",
+        "not in the file, and no line is similar to the search, which begins with `{}`.\nCheck the path, and read the file again",
         quote_inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
     );
     new_refusal(Cause::Missing, message, Vec::new())
@@ -192,7 +192,7 @@ fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<
     }
     let place = find::find_places(replace, file, MOST_PLACES).into_iter().next()?;
     let advice =
-        ", and the search is not in the file: if you mean another place, read the file again";
+        ", and the search is not in the file.\nIf you mean another place, read the file again";
     Some(already_applied(&place.lines, file, advice))
 }
 

@@ -283,6 +283,10 @@ impl Sandbox {
             let has_run = outcome(&ran).is_none_or(|outcome| sandboxed.has_run(outcome));
             let has_vanished = |socket: &PathBuf| fs::symlink_metadata(socket).is_err();
             let may_work = tries < 3 || sandboxed.covered.iter().any(has_vanished);
+            if !has_run {
+                // What was known of this system may be so no longer.
+                _ = fs::remove_file(&self.known);
+            }
             if has_run || tries == 20 || !may_work {
                 return Ok((sandboxed, has_run, ran));
             }

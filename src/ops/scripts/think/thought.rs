@@ -171,10 +171,13 @@ pub(super) fn open_thought(
             Policy::default()
         })
     };
-    let layers = Layers {
+    let mut layers = Layers {
         own: read_or_ask(&home.policy_path(Some(&name))),
         global: read_or_ask(&home.policy_path(None)),
     };
+    if !stores_answers {
+        layers = Layers::default();
+    }
     let root = find_root(request.model.root.as_deref(), env)?.0.folder;
     let places = find_places(&cwd, &home.folder, &root, Some(&folder), env);
     let limit = request.timeout.map(Duration::from_secs_f64);
