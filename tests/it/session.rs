@@ -439,3 +439,16 @@ fn a_second_terminal_is_told_who_has_the_conversation() {
     second.expect("two");
     assert_eq!(prompts(&sandbox), ["go", "mine"]);
 }
+
+/// A terminal joins the rows of a line again in another width only if it broke them itself.
+#[test]
+fn a_prompt_of_several_rows_is_drawn_as_a_whole() {
+    let sandbox = Sandbox::new();
+    let mut pty = sandbox.repl(&["-q"]).on_pty(40);
+    expect_last(&pty, "»");
+    let text: String = ('a'..='z').cycle().take(100).collect();
+    pty.type_keys(&text);
+    pty.expect(&text);
+    pty.type_keys("\x03/quit\r");
+    assert!(pty.wait().success());
+}

@@ -23,7 +23,8 @@ use rustyline::{
 
 use super::interrupt::Interrupts;
 use super::lock::lock_mutex;
-use super::{fs, stdin};
+use super::{fs, stdin, terminal};
+use conversation::format::columns::width;
 use conversation::format::harmless::is_hidden;
 use conversation::limits;
 
@@ -188,8 +189,12 @@ impl Highlighter for Assistant {
         line.chars().map(|c| if is_hidden_char(c) { '\u{fffd}' } else { c }).collect()
     }
 
-    fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
-        line.contains(is_hidden_char)
+    /// Whether all of the line is drawn again. After rows that are typed to their ends rustyline begins others by line feeds,
+    /// and a window that becomes narrower breaks each of them in two, of which rustyline does not know; rows of a line that
+    /// was drawn as a whole it joins.
+    fn highlight_char(&self, line: &str, _: usize, kind: CmdKind) -> bool {
+        let is_typed = matches!(kind, CmdKind::Other);
+        line.contains(is_hidden_char) || is_typed && 2 * width(line) > terminal::width()
     }
 }
 

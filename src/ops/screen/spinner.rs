@@ -41,7 +41,7 @@ impl Tries {
         std::mem::replace(&mut self.error, error.to_owned()) != error
     }
 
-    /// The name of the work: `model`, later `model, try 2`.
+    /// The name of the work: `model`, later `model (try 2)`.
     pub fn name(&self) -> String {
         match self.failures {
             0 => "model".to_owned(),
