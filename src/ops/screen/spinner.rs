@@ -23,6 +23,9 @@ use view::style::{DIM, PLAIN, Span};
 const QUIET: Duration = Duration::from_millis(500);
 /// The time between two frames.
 const PACE: Duration = Duration::from_millis(100);
+/// Number of frames that are left out while a window is resized: tmux tells its new width up to 250 ms late, and until then it
+/// is not known how many rows there are.
+const RESIZED: usize = 3;
 /// Number of lines of a running command that are shown.
 pub const LIVE_LINES: usize = 3;
 const PICTURES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
@@ -71,6 +74,8 @@ struct SpinnerState {
     /// The end of what is typed meanwhile.
     typed: Option<Span>,
     drawn: DrawnRows,
+    /// The width of the window, and for how many frames more nothing is drawn since it has changed.
+    window: (usize, usize),
     picture: usize,
     is_over: bool,
 }
@@ -197,6 +202,15 @@ impl SpinnerState {
             return self.drawn = DrawnRows::default();
         }
         let Some(work) = &self.work else { return };
+        let width = terminal::width();
+        if self.window.0 != width {
+            let is_first = self.window.0 == 0;
+            self.window = (width, if is_first { 0 } else { RESIZED });
+        }
+        if self.window.1 > 0 {
+            self.window.1 -= 1;
+            return;
+        }
         self.picture = (self.picture + 1) % PICTURES.len();
         let seconds = work.started.elapsed().as_secs();
         // `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB`
