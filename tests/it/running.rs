@@ -138,8 +138,14 @@ fn without_a_terminal_lines_come_as_they_are_printed_and_once() {
     let run = running.wait().assert_exit(0);
     let lines: Vec<&str> = run.stderr.lines().skip(3).collect();
     assert_eq!(lines[..2], ["  … 21 earlier lines", "  | 21"]);
-    assert_eq!(lines[11], "  last", "{lines:?}");
+    assert_eq!(lines[11], "  | last", "{lines:?}");
     assert_eq!(run.stderr.matches("\n  30\n").count(), 0, "{}", run.stderr);
+    // Also where the result has a part of it only.
+    let bar = "seq 3; for i in $(seq 9000); do printf 'part %s\\r' $i; done; echo; echo finished; sleep 0.2";
+    let sandbox = Sandbox::new().reply(shell(bar)).reply(answer("done"));
+    let run = sandbox.run(&["--progress", "task"]).assert_exit(0);
+    let twice = run.stderr.lines().filter(|line| line.ends_with(" finished")).count();
+    assert_eq!(twice, 1, "{}", run.stderr);
     // As much as a command prints, so many lines are shown of it.
     let sandbox = Sandbox::new().reply(shell("yes | head -c 100000000")).reply(answer("done"));
     let run = sandbox.run(&["--progress", "task"]).assert_exit(0);
@@ -193,6 +199,21 @@ fn a_session_shows_a_running_command_too() {
     assert!(erased < 5, "{erased} times");
     pty.type_keys("exit\r");
     pty.wait();
+}
+
+#[test]
+fn the_last_lines_of_a_childs_command_are_shown_too() {
+    let child = "<nagent-conversation name=\"kid\">count</nagent-conversation>".to_owned();
+    let sandbox = Sandbox::new().reply(child).reply(until("go", "seq 5", "true"));
+    let sandbox = sandbox.reply(answer("counted")).reply(answer("done"));
+    let mut pty = sandbox.cmd(&["task"]).on_pty(80);
+    wait_until("its last lines", || {
+        let screen = pty.screen();
+        let rows = ["  [kid] 3", "  [kid] 4", "  [kid] 5"];
+        screen.windows(3).any(|it| it.iter().zip(rows).all(|(row, expect)| row == expect))
+    });
+    sandbox.write("go", "");
+    assert!(pty.wait().success());
 }
 
 #[test]

@@ -51,8 +51,9 @@ struct LiveOutput {
     /// Number of times that something of it was printed.
     times: u32,
     last: Stopwatch,
-    /// Number of its lines that are printed, or were left out.
+    /// Number of its lines that are printed, or were left out, and the last one.
     lines: u64,
+    last_line: String,
     has_gaps: bool,
 }
 
@@ -61,14 +62,15 @@ impl LiveOutput {
     const OFTEN: u32 = 100;
 
     fn new() -> Self {
-        Self { times: 0, last: Stopwatch::start(), lines: 0, has_gaps: false }
+        let (times, lines, last_line, has_gaps) = Default::default();
+        Self { times, last: Stopwatch::start(), lines, last_line, has_gaps }
     }
 
     /// Whether it is time to print some.
     fn is_due(&mut self) -> bool {
         let is_due = self.times < Self::OFTEN || self.last.elapsed().as_secs() >= 1;
         if is_due {
-            *self = Self { times: self.times + 1, last: Stopwatch::start(), ..*self };
+            (self.times, self.last) = (self.times + 1, Stopwatch::start());
         }
         is_due
     }
@@ -284,9 +286,10 @@ impl<'a> Progress<'a> {
         let skipped = new.saturating_sub(lines.len()) as u64;
         self.live.has_gaps |= skipped > 0;
         self.live.lines = all;
-        let lines = lines.iter().map(|line| Span::new(format!("  | {line}"), DIM));
-        let rows: Vec<Span> = earlier_row(skipped).into_iter().chain(lines).collect();
-        out::print_rows(&rows);
+        if let Some(last) = lines.last() {
+            last.clone_into(&mut self.live.last_line);
+        }
+        print_lines(skipped, lines);
     }
 
     /// The result of an action, or of a command of the user's.
@@ -497,6 +500,17 @@ impl<'a> Progress<'a> {
             finish.shown.drain(..finish.shown.len() - kept);
             finish.lines_before = rest - kept as u64;
             finish.output = finish.output.filter(|_| printed.lines == 0 || printed.has_gaps);
+            if printed.lines > 0 {
+                // The lines of a result that was cut are others.
+                let is_last = |line: &String| *line == printed.last_line;
+                let at = finish.shown.iter().rposition(is_last);
+                if let (Some(at), true) = (at, block.get("output").is_some()) {
+                    finish.shown.drain(..=at);
+                    finish.lines_before = 0;
+                }
+                print_lines(std::mem::take(&mut finish.lines_before), &finish.shown);
+                finish.shown.clear();
+            }
         }
         if let Some(Action::Conversation { file, name, .. }) = action {
             // The name above the rows of the child.
@@ -536,6 +550,13 @@ impl<'a> Progress<'a> {
         };
         (self.output == ProgressOutput::Rows && is_counted).then(|| figures_line(&figures()))
     }
+}
+
+/// Prints lines of output where they cannot be renewed in place.
+fn print_lines(skipped: u64, lines: &[String]) {
+    let lines = lines.iter().map(|line| Span::new(format!("  | {line}"), DIM));
+    let rows: Vec<Span> = earlier_row(skipped).into_iter().chain(lines).collect();
+    out::print_rows(&rows);
 }
 
 /// Prints a whole output that was too long for its result.

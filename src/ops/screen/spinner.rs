@@ -107,15 +107,13 @@ impl Spinner {
         self.set_note(" · Ctrl-C stops it".to_owned());
     }
 
-    /// Shows the end of the output of a running command; of a child's command the last line, with its name.
+    /// Shows the end of the output of a running command, that of a child's with its name.
     pub fn show_output(&self, children: &[String], lines: &[String], lines_before: u64) {
         let Some(shared) = &self.shared else { return };
-        let rows = if let (Some(name), Some(last)) = (children.last(), lines.last()) {
-            vec![Span::new(format!("  [{name}] {last}"), DIM)]
-        } else {
-            let lines = lines.iter().map(|line| Span::new(format!("  {line}"), DIM));
-            earlier_row(lines_before).into_iter().chain(lines).collect()
-        };
+        let name = children.last().map(|name| format!("[{name}] ")).unwrap_or_default();
+        let earlier = earlier_row(lines_before).filter(|_| children.is_empty());
+        let lines = lines.iter().map(|line| Span::new(format!("  {name}{line}"), DIM));
+        let rows = earlier.into_iter().chain(lines).collect();
         shared.lock_state().rows.insert(children.to_vec(), rows);
     }
 
@@ -217,7 +215,10 @@ impl SpinnerState {
         let line = format!("{} {seconds} s{}", work.name, work.note);
         let line = format!("{} {}", PICTURES[self.picture], line.trim_start());
         let most = (LIVE_LINES + 1).min(terminal::height().saturating_sub(3));
-        let rows: Vec<&Span> = self.rows.values().flatten().collect();
+        // Of several children the last line each.
+        let each = if self.rows.len() > 1 { 1 } else { most };
+        let last = self.rows.values().flat_map(|it| &it[it.len().saturating_sub(each)..]);
+        let rows: Vec<&Span> = last.collect();
         let rows = rows[rows.len().saturating_sub(most)..].iter().map(|row| (*row).clone());
         let rows = rows.chain([Span::new(line, &[])]).chain(self.typed.clone());
         self.drawn.replace(rows.collect());
