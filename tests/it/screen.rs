@@ -319,7 +319,7 @@ fn quiet_verbose_and_progress() {
     let run = sandbox.run(&["--progress", "task"]).assert_exit(0).stdout_is("done\n");
     assert!(!run.stderr.contains('\u{1b}') && !run.stderr.contains('\r'), "{:?}", run.stderr);
     let lines: Vec<String> = run.stderr.lines().map(str::to_owned).collect();
-    is_in_order(&lines, &["→ shell │ seq 14", "  … 4 earlier lines", "  5", "  14"]);
+    is_in_order(&lines, &["→ shell │ seq 14", "  … 4 earlier lines", "  | 5", "  | 14"]);
     assert!(lines.last().unwrap().starts_with("[2 turns, "), "{lines:?}");
     let sandbox = Sandbox::new().replies([shell("echo why; sleep 0.5; false"), answer("done")]);
     let run = sandbox.run(&["--progress", "task"]).assert_exit(0);

@@ -500,7 +500,9 @@ impl<'a> Progress<'a> {
             finish.shown.drain(..finish.shown.len() - kept);
             finish.lines_before = rest - kept as u64;
             finish.output = finish.output.filter(|_| printed.lines == 0 || printed.has_gaps);
-            if printed.lines > 0 {
+            let has_run = finish.figures.contains_key("seconds") && tag != "nagent-conversation";
+            let is_whole = self.shows_all && finish.output.is_some();
+            if has_run && !self.spinner.is_shown() && !is_whole {
                 // The lines of a result that was cut are others.
                 let is_last = |line: &String| *line == printed.last_line;
                 let at = finish.shown.iter().rposition(is_last);
