@@ -315,6 +315,8 @@ fn quiet_verbose_and_progress() {
     let run = sandbox.run(&["-v", "--progress", "task"]).assert_exit(0).stdout_is("done\n");
     let lines: Vec<String> = run.stderr.lines().map(str::to_owned).collect();
     is_in_order(&lines, &["→ shell │ seq 60000", "  1", "  30000", "  60000"]);
+    let numbers = lines.iter().filter_map(|line| line.trim_start().parse::<u32>().ok());
+    assert!(numbers.eq(1..=60000), "no line is cut");
     let sandbox = Sandbox::new().replies(replies());
     let run = sandbox.run(&["--progress", "task"]).assert_exit(0).stdout_is("done\n");
     assert!(!run.stderr.contains('\u{1b}') && !run.stderr.contains('\r'), "{:?}", run.stderr);
