@@ -6,14 +6,23 @@ use std::io;
 use crate::exit::{Exit, Signal};
 use crate::model::Usage;
 
+/// The kinds of problems that callers treat differently, beyond their exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// No credential is set for the provider.
+    NoCredential,
+    /// Any other.
+    Other,
+}
+
 /// The reason why a tool ends without having done its work. It is shown as `{message}; {hint}`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}{hint}", if hint.is_empty() { "" } else { "; " })]
 pub struct Problem {
     /// The exit code.
     pub exit: Exit,
-    /// Whether no credential is set for the provider.
-    pub lacks_credential: bool,
+    /// Its kind.
+    pub kind: ProblemKind,
     /// The thing that failed, and why.
     pub message: String,
     /// The next step for the user, if the message does not name it.
@@ -25,8 +34,8 @@ pub struct Problem {
 impl Problem {
     /// Ends the tool with any exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        let (message, hint) = (message.into(), String::new());
-        Self { exit, lacks_credential: false, message, hint, usage: None }
+        let (kind, hint, usage) = (ProblemKind::Other, String::new(), None);
+        Self { exit, kind, message: message.into(), hint, usage }
     }
 
     /// Wrong usage, wrong configuration, no credential: exit code 2.

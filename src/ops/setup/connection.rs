@@ -8,7 +8,7 @@ use crate::client::{ModelClient, Program, RequestError, Server};
 use crate::config;
 use crate::drive::ShellRules;
 use conversation::model::RequestMessage;
-use conversation::problem::Problem;
+use conversation::problem::{Problem, ProblemKind};
 use models::openai_chat::ChatCompletions;
 use models::openai_responses::Responses;
 use models::price::Price;
@@ -94,7 +94,7 @@ impl Settings {
                 (format!(" (chosen by {from})"), other)
             };
             return Err(Problem {
-                lacks_credential: true,
+                kind: ProblemKind::NoCredential,
                 hint: format!("set {}{}{hint}", variables.join(" or "), other.unwrap_or_default()),
                 ..Problem::usage(format!("no credential for provider {name}{chosen}"))
             });
@@ -399,5 +399,5 @@ pub(crate) fn no_provider() -> Problem {
          nagent --list-providers has all, and nagent --doctor checks your setup",
         variables.join(", ")
     );
-    Problem { lacks_credential: true, ..Problem::usage(message) }
+    Problem { kind: ProblemKind::NoCredential, ..Problem::usage(message) }
 }

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use super::request::ThinkRequest;
 use crate::ops::setup::flags::ModelArgs;
-use conversation::problem::Problem;
+use conversation::problem::{Problem, ProblemKind};
 use models::provider::Provider;
 use sandbox::script::thought::script::Script;
 use sandbox::script::thoughts::{Agent, Home, HomeConfig};
@@ -109,7 +109,7 @@ impl AgentSettings {
 
     /// Adds to an error where to set the key of an agent.
     pub(super) fn explain(&self, problem: Problem, home: &Home) -> Problem {
-        if !problem.lacks_credential {
+        if problem.kind != ProblemKind::NoCredential {
             return problem;
         }
         let Some(agent) = &self.agent else {
