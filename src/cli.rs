@@ -187,11 +187,10 @@ fn report_usage<T: Tool>(error: &clap::Error, words: &[OsString]) -> Report {
     }
     // A word like -notes.txt reads as several short flags.
     let is_short = invalid.starts_with('-') && !invalid.starts_with("--");
-    let word = words.iter().map(|word| word.to_string_lossy());
-    let letter = invalid.get(1..).unwrap_or_default();
-    let word = word
-        .into_iter()
-        .find(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter));
+    let flags = words.iter().map(|word| word.to_string_lossy());
+    let flags = flags.filter(|word| word.starts_with('-') && !word.starts_with("--"));
+    let mut within = flags.clone().filter(|word| word.contains(invalid.trim_start_matches('-')));
+    let word = flags.clone().find(|word| word.starts_with(&invalid)).or_else(|| within.next());
     let before = words.windows(2).find(|pair| word.as_deref() == pair[1].to_str());
     let flag = before.and_then(|pair| pair[0].to_str()).filter(|flag| flag.starts_with("--"));
     if let (Some(flag), Some(number)) = (flag, &word)

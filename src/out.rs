@@ -58,7 +58,10 @@ impl Report {
 
     /// A report of success whose text is wrapped at words on a terminal.
     pub fn wrapped(text: &str) -> Self {
-        let room = if terminal::stdout_is_terminal() { terminal::width() } else { usize::MAX };
+        if !terminal::stdout_is_terminal() {
+            return Self::done(text);
+        }
+        let room = terminal::width();
         let wrap = |line: &str| {
             let mut wrapped = String::new();
             for row in columns::wrap_line(line.trim_end(), room) {

@@ -168,6 +168,7 @@ fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
         (NAGENT, &["x", "-o"], "'--output FILE' but"),
         (NAGENT, &["--pid", "abc", "x"], "'--pid <ID>': give a whole number"),
         (NAGENT, &["- fix it"], "there is no -; words that begin with - come after --: "),
+        (NAGENT, &["-v", "- fix it"], "nagent -- \"- fix it\""),
         (NAGENT, &["-wscr", "x"], "there is no -s; words that begin with - come after --: "),
         (NAGENT, &["--undo", "--status"], "--undo cannot be combined with another command"),
         (NAGENT, &["--doctor", "--undo"], "--undo cannot be combined with another command"),

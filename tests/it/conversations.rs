@@ -190,6 +190,11 @@ fn a_terminal_gets_show_in_the_pager_and_whole_where_that_fails() {
         let shown = on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]);
         assert!(shown.contains(why) && shown.contains("\nIt is db2."), "{shown}");
     }
+    // A pipe gets each line as it is.
+    sandbox.llm.push(answer("ends in blanks  \nand a tab\t"));
+    sandbox.run(&["-c", "odd", "x"]).assert_exit(0);
+    let shown = run(&sandbox, &["show", "odd"]).assert_exit(0).stdout;
+    assert!(shown.contains("blanks  \nand a tab\t\n"), "{shown:?}");
     // Long lines are broken at words.
     let narrow = sandbox.env("PAGER", "cat");
     let shown = narrow.program(CONVERSATIONS, &["show", "log"]).on_terminal(8).run().stdout;
