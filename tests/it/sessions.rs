@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
+use conversation::format::columns::wrap_line;
 use regex::Regex;
 use snapbox::Assert;
 
@@ -149,7 +150,8 @@ impl World {
         let commands = commands.replace(SERVER, &self.sandbox.llm.origin());
         let file = self.sandbox.base().join("commands.sh");
         std::fs::write(&file, &commands).unwrap();
-        let line = format!("stty -F /dev/tty cols 80; bash '{}' < /dev/null", file.display());
+        // The folders of the test have longer names than those of the pages: lines are wrapped below.
+        let line = format!("stty -F /dev/tty cols 400; bash '{}' < /dev/null", file.display());
         let mut command = Command::new("script");
         let bin = PathBuf::from(NAGENT).parent().unwrap().display().to_string();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -182,10 +184,15 @@ impl World {
             shown.push('\n');
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        shown
+        let shown = shown
             .replace(&self.sandbox.home().display().to_string(), "/home/you")
             .replace(&self.sandbox.llm.origin(), SERVER)
-            .replace(&host, "box")
+            .replace(&host, "box");
+        let in_80_columns = |line| match line {
+            note if str::starts_with(note, "nagent") => wrap_line(note, 80).join("\n"),
+            line => line.to_owned(),
+        };
+        shown.lines().map(|line| in_80_columns(line).replace(" \n", "\n") + "\n").collect()
     }
 }
 
