@@ -334,15 +334,13 @@ fn a_command_opens_sockets_and_reaches_none_of_another_program() {
         let words = [flags, &["--", "python3", "-c", &connect]].concat();
         sandbox.program(SANDBOX, &words).run().no_stdout();
     }
+    // A socket's path has at most 107 bytes, and one in the test's own folder may have more.
+    let own = ["--only-landlock", "--", "python3", "-c", OWN_SOCKET];
+    let run = |words| sandbox.program(SANDBOX, words).env("TMPDIR", "/tmp").run();
     if has_bwrap() {
-        // A socket's path has at most 107 bytes, and those of the test's own folder may have more.
-        let run =
-            sandbox.program(SANDBOX, &["--", "python3", "-c", OWN_SOCKET]).env("TMPDIR", "/tmp");
-        let run = run.run();
-        assert_eq!(run.stdout, "hello\n[1]\n", "{run:?}");
+        assert_eq!(run(&own[1..]).stdout, "hello\n[1]\n");
     }
-    let run =
-        sandbox.program(SANDBOX, &["--only-landlock", "--", "python3", "-c", OWN_SOCKET]).run();
+    let run = run(&own);
     assert!(run.code != 0 && run.stdout.is_empty(), "{run:?}");
     for server in [server, other] {
         server.signal(Signal::KILL);
