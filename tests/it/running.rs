@@ -38,6 +38,33 @@ fn expect_end(pty: &mut Pty, rows: &[&str]) {
 }
 
 #[test]
+fn what_is_typed_during_a_run_stays_out_of_what_it_shows_and_is_left_for_the_shell() {
+    let sandbox = Sandbox::new().reply(until("go", "echo first", "")).reply(answer("done"));
+    let program = sandbox.program("bash", &["--norc", "--noediting", "-i"]);
+    let mut pty = program.env("PS1", "> ").on_pty(80);
+    pty.expect("> ");
+    let before = pty.modes();
+    let call = format!("{NAGENT} task\r");
+    pty.type_keys(&call);
+    expect_rows(&pty, &["  first"]);
+    // Ctrl-Z and fg: the shell has set its own modes.
+    pty.type_keys("\x1a");
+    pty.expect("Stopped");
+    wait_until("the shell shows what is typed", || pty.modes() == before);
+    pty.type_keys("fg\r");
+    wait_until("nagent does not", || pty.modes() != before);
+    pty.type_keys("echo typed > ahead; exit\r");
+    let printed = pty.printed().len();
+    wait_until("it is drawn again", || pty.printed()[printed..].matches("first").count() > 1);
+    assert!(!pty.printed().contains("ahead"), "{}", pty.printed());
+    sandbox.write("go", "");
+    pty.wait();
+    assert!(pty.printed().contains("done"), "{}", pty.printed());
+    assert_eq!(sandbox.read("ahead"), "typed\n");
+    assert_eq!(pty.modes(), before);
+}
+
+#[test]
 fn the_last_lines_are_renewed_in_place_and_fold_to_the_last_ten() {
     let sandbox = Sandbox::new();
     sandbox.llm.push(until("go", "seq 20; printf '\\033[1mhalf'", "echo; echo end"));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -330,6 +330,35 @@ impl Drop for RawMode {
         }
         let _ = tcsetattr(&self.file, OptionalActions::Now, &self.before);
     }
+}
+
+/// Keeps the terminal on stderr from showing what is typed, until it is dropped. The next reader gets it.
+#[derive(Debug)]
+pub struct HiddenTyping(());
+
+impl HiddenTyping {
+    /// Begins. `None` where stdin or stdout is something else, since a program beside this one may set the modes of the
+    /// terminal, as a pager does; in the background; and where nothing is shown already.
+    pub fn start() -> Option<Self> {
+        let is_alone = terminal::stdin_is_terminal() && terminal::stdout_is_terminal();
+        (is_alone && set_echo(false)).then_some(Self(()))
+    }
+}
+
+impl Drop for HiddenTyping {
+    fn drop(&mut self) {
+        set_echo(true);
+    }
+}
+
+/// Sets whether the terminal on stderr shows what is typed. Whether that changed it: in the background nothing does.
+fn set_echo(is_shown: bool) -> bool {
+    let Ok(mut modes) = tcgetattr(io::stderr()) else { return false };
+    let is_due = modes.local_modes.contains(LocalModes::ECHO) != is_shown;
+    modes.local_modes.set(LocalModes::ECHO, is_shown);
+    is_due
+        && terminal::is_foreground()
+        && tcsetattr(io::stderr(), OptionalActions::Now, &modes).is_ok()
 }
 
 /// Opens a text in the user's editor, `VISUAL` or `EDITOR`, else vi, and returns the saved text. The editor knows its

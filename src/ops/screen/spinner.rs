@@ -16,6 +16,7 @@ use conversation::format::columns;
 use sys::clock::Stopwatch;
 use sys::interrupt::ResumeWatch;
 use sys::terminal;
+use sys::tty::HiddenTyping;
 use view::render::earlier_row;
 use view::style::{DIM, PLAIN, Span};
 
@@ -73,6 +74,8 @@ struct SpinnerState {
     rows: BTreeMap<Vec<String>, Vec<Span>>,
     /// The end of what is typed meanwhile.
     typed: Option<Span>,
+    /// What is typed elsewhere than in a session, which would get between the rows.
+    hidden: Option<HiddenTyping>,
     drawn: DrawnRows,
     /// The width of the window, and for how many frames more nothing is drawn since it has changed.
     window: (usize, usize),
@@ -200,6 +203,9 @@ impl SpinnerState {
             return self.drawn = DrawnRows::default();
         }
         let Some(work) = &self.work else { return };
+        if self.hidden.is_none() {
+            self.hidden = HiddenTyping::start();
+        }
         let width = terminal::width();
         if self.window.0 != width {
             let is_first = self.window.0 == 0;
@@ -278,8 +284,9 @@ impl Shared {
         let mut state = self.lock_state();
         while !state.is_over {
             if resumed.take() {
-                // The shell has written below it.
+                // The shell has written below it, and has set its own modes.
                 state.drawn = DrawnRows::default();
+                state.hidden = None;
             }
             let wait = match &state.work {
                 None => Duration::MAX,
