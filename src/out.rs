@@ -356,6 +356,18 @@ pub fn print_part(text: &str) -> bool {
     write_shown(&make_safe(text, terminal::stdout_is_terminal())).is_ok()
 }
 
+/// Writes a text to stdout at once, on a terminal in place of what is on the screen, as far as it fits. `false`: nobody reads
+/// it any more.
+pub fn print_page(text: &str) -> bool {
+    if !terminal::stdout_is_terminal() {
+        return print_part(text);
+    }
+    let rows = make_safe(text, true);
+    let rows = rows.lines().take(terminal::height().saturating_sub(1));
+    let rows: String = rows.map(|row| format!("{row}\x1b[K\n")).collect();
+    write_shown(&format!("\x1b[H{rows}\x1b[J")).is_ok()
+}
+
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
 pub fn print_json(document: &Value) -> bool {
     print_json_text(document.to_string()).is_ok()

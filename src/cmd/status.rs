@@ -18,6 +18,9 @@ use sys::env::Env;
 /// A run that was killed is shown until its conversation continues. Settings are what nagent --status shows.
 #[derive(Debug, Clone, Parser)]
 pub struct Args {
+    /// Show them again every second, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["wait", "stop", "json"])]
+    watch: bool,
     /// Wait until the run of this conversation has ended, and end with its exit code; if none is active, with that of the last one
     #[arg(long, value_name = "NAME", conflicts_with = "stop", add = ArgValueCompleter::new(completion::conversations))]
     wait: Option<String>,
@@ -59,6 +62,7 @@ that of the run";
         match (&self.wait, &self.stop) {
             (Some(name), _) => runs::wait_for_run(&root, &env, name),
             (None, Some(name)) => runs::stop_run(&root, &env, name),
+            (None, None) if self.watch => runs::watch_runs(&root),
             (None, None) => runs::report_runs(&root),
         }
     }

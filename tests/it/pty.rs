@@ -272,6 +272,8 @@ impl Screen {
             Some('B') => self.row += count,
             Some('C') => self.column += count,
             Some('D') => self.column = self.column.saturating_sub(count),
+            // As long as nothing was scrolled away.
+            Some('H') if sequence == "H" => (self.row, self.column) = (0, 0),
             Some('K') if sequence == "K" => self.rows[self.row][self.column..].fill(Cell::blank()),
             Some('J') if sequence == "J" => {
                 self.rows[self.row][self.column..].fill(Cell::blank());

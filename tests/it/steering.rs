@@ -422,3 +422,22 @@ fn status_stops_a_run_and_knows_a_killed_one() {
     status(&sandbox, &[]).assert_exit(0).stdout_is("no run is active\n");
     status(&sandbox, &["--wait", "c"]).assert_exit(0);
 }
+
+#[test]
+fn status_is_shown_again_until_a_signal() {
+    let sandbox = Sandbox::new();
+    let watching = sandbox.program(STATUS, &["--watch"]).spawn();
+    wait_until("it shows something", || watching.stdout_so_far() == "no run is active\n");
+    let screen = sandbox.program(STATUS, &["--watch"]).on_pty(60);
+    screen.expect("no run is active");
+    let (running, latch) = waiting(&sandbox, &answer("done"));
+    wait_until("it shows the run", || watching.stdout_so_far().contains("c  turn 1"));
+    wait_until("it shows the run alone", || {
+        let shown = screen.screen();
+        shown[0].starts_with("c  turn 1") && !shown.concat().contains("no run")
+    });
+    latch.release();
+    running.wait().assert_exit(0);
+    watching.signal(Signal::INT);
+    watching.wait().assert_exit(130).no_stderr();
+}

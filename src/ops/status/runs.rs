@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::ops::conversations::Catalog;
-use crate::out::Report;
+use crate::out::{self, Report};
 use conversation::exit::Exit;
 use conversation::format::numbers::{format_duration, format_tokens};
 use conversation::limits::STOP_PATIENCE;
@@ -21,6 +21,8 @@ use sys::{fs, lock, messages};
 
 /// The time between two looks at a run that is waited for.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The time between two looks of `--watch`.
+const PACE: Duration = Duration::from_secs(1);
 
 /// A run that has a note.
 #[derive(Debug)]
@@ -63,6 +65,22 @@ pub fn report_runs(root: &Root) -> Result<Report, Problem> {
     let text = if text.is_empty() { "no run is active\n".to_owned() } else { text };
     let values: Vec<Value> = runs.iter().map(|run| describe(root, run)).collect();
     Ok(Report::wrapped(&text).with("runs", values))
+}
+
+/// Shows what [`report_runs`] reports again and again, in a pipe where it has changed, until a signal comes.
+pub fn watch_runs(root: &Root) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let mut shown = String::new();
+    loop {
+        let text = report_runs(root)?.text;
+        if text != shown && !out::print_page(&text) {
+            return Ok(Report::done(""));
+        }
+        shown = text;
+        if let Some(signal) = interrupts.wait_for_signal(Some(PACE)) {
+            return Ok(Report { exit: Exit::Signal(signal), ..Report::done("") });
+        }
+    }
 }
 
 /// Waits until the run of a conversation has ended, and ends with its exit code.
