@@ -269,6 +269,9 @@ pub(super) fn try_lock(file: &File, mode: LockMode, path: &Path) -> Result<bool>
     match locked {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Interrupted => {
+            try_lock(file, mode, path)
+        }
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("cannot lock {}", path.display()))
         }

@@ -260,7 +260,7 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
     let text = String::from_utf8_lossy(&got.stderr).into_owned();
     let is_right = match expected {
         Refused => {
-            got.status.code() == Some(1)
+            got.status.code() == Some(2)
                 && text.contains("the sandbox cannot be built here")
                 && text.contains(says)
         }
