@@ -37,6 +37,14 @@ fn answer_on_terminal(sandbox: &Sandbox, answers: &[&str]) -> (Pty, String) {
 }
 
 #[test]
+fn a_session_says_what_holds_by_default() {
+    let sandbox = default();
+    sandbox.repl(&["-q"]).stdin("/sandbox\n").run().assert_exit(0).stdout_is("workspace\n");
+    let run = sandbox.repl(&["-q"]).folder(sandbox.home()).stdin("/sandbox\n").run();
+    assert_eq!(run.assert_exit(0).stdout, "read-only\n");
+}
+
+#[test]
 fn how_bwrap_works_here_is_kept_and_a_file_that_says_else_changes_nothing() {
     let sandbox = default();
     let known = sandbox.root().join("sandbox.txt");

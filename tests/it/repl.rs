@@ -298,6 +298,8 @@ fn commands_are_calls_of_the_toolkit() {
         "/approve everything",
         "nagent-repl: /approve: unknown value \"everything\"; use none, shell or ask",
     );
+    run("/sandbox workspace", "sandbox: workspace");
+    run("/sandbox", "workspace");
     run("/sandbox off", "sandbox: off");
     run("!echo out; false", "exit 1");
     sandbox.llm.push(edit("a.txt", "one", "three"));

@@ -326,8 +326,8 @@ fn what_is_entered_during_a_run_is_its_next_message() {
     sandbox.llm.wait_for_requests(2);
     assert!(sandbox.requests()[1].user().contains("all tests 世"));
     // A paste is one message; a command, and what follows it, waits; a line without Enter is the next prompt's.
-    pty.type_keys("one\rtwo");
-    expect_last(&pty, "» two");
+    pty.type_keys("one\r\ttwo");
+    expect_last(&pty, "»  two");
     pty.type_keys("\r");
     pty.expect("queued for the model: one");
     pty.type_keys("!echo ran\r");
@@ -340,12 +340,12 @@ fn what_is_entered_during_a_run_is_its_next_message() {
     second.release();
     pty.expect("four");
     expect_last(&pty, "» unfinished");
-    assert_eq!(prompts(&sandbox), ["go", "all tests 世", "one\ntwo", "after it"]);
+    assert_eq!(prompts(&sandbox), ["go", "all tests 世", "one\n\ttwo", "after it"]);
     assert!(screen(&pty).contains(&"ran".to_owned()), "{:?}", screen(&pty));
     assert!(!pty.printed().contains("also"), "no key is echoed by the terminal");
     // Up brings what was sent back.
     pty.type_keys("\x15\x1b[A\x1b[A\x1b[A");
-    expect_last(&pty, "two");
+    expect_last(&pty, "        two");
 }
 
 #[test]

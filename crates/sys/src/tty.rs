@@ -307,7 +307,7 @@ fn take_keys(bytes: &mut Vec<u8>) -> Vec<Key> {
                 Some('B') => Key::Down,
                 _ => continue,
             },
-            c if is_hidden(c) => continue,
+            c if c != '\t' && is_hidden(c) => continue,
             c => Key::Char(c),
         });
     }

@@ -327,7 +327,9 @@ pub fn diff_rows(
     let left = lines.count();
     let more = if is_cut { " and more" } else { "" };
     let text = match previous {
-        _ if is_new && !all => format!("… {left}{more} more lines (-v shows all)"),
+        _ if is_new && !all => {
+            format!("… {}{more} (-v shows all)", format_count(left as u64, "more line"))
+        }
         Some(previous) => {
             format!("[{left}{more} lines omitted; to see all: diff -u {previous} {path}]")
         }

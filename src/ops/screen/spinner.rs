@@ -160,7 +160,8 @@ impl Spinner {
     pub fn show_typed(&self, text: &str) {
         let Some(shared) = &self.shared else { return };
         let room = terminal::width().saturating_sub(3);
-        let text = columns::truncate_left(text.rsplit('\n').next().unwrap_or_default(), room);
+        let text = text.rsplit('\n').next().unwrap_or_default().replace('\t', " ");
+        let text = columns::truncate_left(&text, room);
         let typed = (!text.is_empty()).then(|| Span::new(format!("» {text}"), PLAIN));
         shared.lock_state().typed = typed;
     }

@@ -22,7 +22,7 @@ const SHOWN: usize = 12;
 struct Choice {
     name: String,
     row: String,
-    /// The text that is searched: lower case.
+    /// The row in lower case, which is searched.
     text: String,
 }
 
@@ -59,6 +59,7 @@ pub(super) fn pick_conversation(
             match key {
                 Key::Up => chosen = chosen.saturating_sub(1),
                 Key::Down => chosen += 1,
+                Key::Char('\t') => {}
                 Key::Char(c) => filter.push(*c),
                 Key::Backspace => drop(filter.pop()),
                 Key::Clear => filter.clear(),
@@ -89,8 +90,7 @@ fn make_choice(one: Conversation) -> Option<Choice> {
     let is_named = one.kind == ConversationKind::Named;
     let name = if is_named { format!("  ({})", one.name) } else { String::new() };
     let row = format!("{age:>6}  {first_words}{name}");
-    let text = format!("{age} {first_words} {}", one.name).to_lowercase();
-    Some(Choice { name: one.name, row, text })
+    Some(Choice { name: one.name, text: row.to_lowercase(), row })
 }
 
 /// The choices in which each word of the filter is found: first those that have the words as they are, then those that

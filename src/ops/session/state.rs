@@ -4,6 +4,7 @@ use super::start::Session;
 use crate::ops::conversations::{Catalog, Conversation};
 use crate::out;
 use conversation::format::harmless::truncate;
+use conversation::format::numbers::format_count;
 use view::figures::figures_words;
 use view::overview::transcript::{self, EntryKind};
 use view::render::shown_name;
@@ -37,7 +38,7 @@ impl Session {
         }
         let more = text.lines().count().saturating_sub(EXCHANGE_LINES);
         if more > 0 {
-            out::print_line(&format!("… {more} more lines (/show)"));
+            out::print_line(&format!("… {} (/show)", format_count(more as u64, "more line")));
         }
         out::print_line("");
     }

@@ -59,7 +59,9 @@ impl Session {
                 self.call_tool("nagent", &["--undo", argument])?;
             }
             Do::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
-            Do::Check | Do::Approve | Do::Sandbox if argument.is_empty() => self.show_setting(verb),
+            Do::Check | Do::Approve | Do::Sandbox if argument.is_empty() => {
+                self.show_setting(verb)?
+            }
             Do::Check | Do::Approve | Do::Sandbox | Do::Write => {
                 self.change_setting(verb, argument)?;
             }
@@ -240,14 +242,18 @@ impl Session {
         Ok(())
     }
 
-    fn show_setting(&self, verb: Do) {
-        let config = &self.settings.config;
+    fn show_setting(&self, verb: Do) -> Result<(), Problem> {
         let value = match verb {
-            Do::Check => self.check.as_deref().unwrap_or("off"),
-            Do::Approve => self.args.approve.unwrap_or(config.approve).name(),
-            _ => self.args.sandbox.or(config.sandbox).map_or("not chosen", SandboxMode::name),
+            Do::Check => self.check.clone().unwrap_or_else(|| "off".to_owned()),
+            Do::Approve => self.args.approve.unwrap_or(self.settings.config.approve).name().into(),
+            // The default depends on the folder.
+            _ => self.read_document("nagent", &["--status"])?.1["sandbox"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
         };
         self.print_text(&format!("{value}\n"));
+        Ok(())
     }
 
     fn show_write(&self) -> Result<(), Problem> {
