@@ -14,6 +14,7 @@ use conversation::exit::Exit;
 use conversation::format::{columns, harmless};
 use conversation::model::Usage;
 use conversation::problem::Problem;
+use sys::interrupt::ResumeWatch;
 use sys::{pager, terminal};
 use view::markdown::{Markdown, Pieces};
 pub use view::style::style_spans;
@@ -309,12 +310,13 @@ fn stdout_has_colours() -> bool {
 }
 
 /// An answer on its way to stdout: as Markdown, or as it is.
-pub struct Answer(Option<Markdown>, Pieces);
+pub struct Answer(Option<Markdown>, Pieces, ResumeWatch);
 
 impl Answer {
     /// An answer to stdout. Where Markdown is not wanted, or stdout is not a terminal with colours, it goes out as it is.
     pub fn new(is_markdown: bool) -> Self {
-        Self((is_markdown && stdout_has_colours()).then(Markdown::default), Pieces::default())
+        let view = (is_markdown && stdout_has_colours()).then(Markdown::default);
+        Self(view, Pieces::default(), ResumeWatch::start())
     }
 
     /// Writes the mark before an answer, if stdout is a terminal.
@@ -331,6 +333,9 @@ impl Answer {
 
     /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
     pub fn print(&mut self, text: &str) -> bool {
+        if self.2.take() {
+            self.0.iter_mut().for_each(Markdown::keep_drawn);
+        }
         match &mut self.0 {
             Some(view) => write_shown(&view.push(text, terminal::window())).is_ok(),
             None if terminal::stdout_is_terminal() => write_shown(&self.1.escape(text)).is_ok(),

@@ -120,7 +120,9 @@ fn a_question_is_answered_by_what_is_typed_behind_it() {
     pty.type_keys("v\r");
     pty.expect_times(QUESTION, 2);
     assert_eq!(screen(&pty).iter().filter(|line| *line == "│ true").count(), 33 + 60);
-    for (count, keys) in ["x\r", "n not this\r", "\x04", "\r"].iter().enumerate() {
+    for (count, keys) in
+        ["x\r", "n not tha\x1b[D\x1b[3~\x7fe\x7f\x7f\x7fthis\r", "\x04", "\r"].iter().enumerate()
+    {
         pty.expect_times(QUESTION, count + 2);
         pty.type_keys(keys);
     }

@@ -268,6 +268,7 @@ fn commands_are_calls_of_the_toolkit() {
     sandbox.llm.push(edit("a.txt", "one", "two"));
     sandbox.llm.push(answer("first answer"));
     run("go", "first answer");
+    run("/undo --list", "go\n");
     run("/undo", "-two");
     assert_eq!(sandbox.read("a.txt"), "one\n");
     run("/save kept", "saved:");

@@ -101,6 +101,17 @@ fn a_long_exchange_is_cut() {
     assert!(shown.contains(&"… 28 more lines (/show)".to_owned()), "{shown:?}");
 }
 
+#[test]
+fn a_note_beside_actions_is_not_shown_as_the_answer() {
+    let note = "<nagent-response>I will look</nagent-response>".to_owned() + &shell("false");
+    let sandbox = Sandbox::new().reply(note).answer(Answer::error(401, "no"));
+    sandbox.run(&["-c", "c", "ask it"]).assert_exit(3);
+    let pty = start(&sandbox, &["-c", "c"], "» ");
+    let shown = screen(&pty);
+    let ends = ["│ ask it", "it has no answer yet", "", "»"];
+    assert!(shown.ends_with(&ends.map(str::to_owned)), "{shown:?}");
+}
+
 /// Conversations with these first prompts, the first of them the newest.
 fn conversations(sandbox: &Sandbox, named: impl Iterator<Item = (String, String)>) {
     sandbox.llm.push(answer("model"));
@@ -332,19 +343,20 @@ fn what_is_entered_during_a_run_is_its_next_message() {
     pty.expect("queued for the model: one");
     pty.type_keys("!echo ran\r");
     pty.expect("queued for the end of the run: !echo ran");
-    pty.type_keys("after it\r");
-    pty.expect("queued for the end of the run: after it");
+    // Alt-Enter begins another line.
+    pty.type_keys("after\x1b\rit\r");
+    pty.expect("queued for the end of the run: after");
     pty.type_keys("unfinished");
     expect_last(&pty, "» unfinished");
     sandbox.llm.push(answer("four"));
     second.release();
     pty.expect("four");
     expect_last(&pty, "» unfinished");
-    assert_eq!(prompts(&sandbox), ["go", "all tests 世", "one\n\ttwo", "after it"]);
+    assert_eq!(prompts(&sandbox), ["go", "all tests 世", "one\n\ttwo", "after\nit"]);
     assert!(screen(&pty).contains(&"ran".to_owned()), "{:?}", screen(&pty));
     assert!(!pty.printed().contains("also"), "no key is echoed by the terminal");
     // Up brings what was sent back.
-    pty.type_keys("\x15\x1b[A\x1b[A\x1b[A");
+    pty.type_keys("\x15\x1b[A\x1b[A\x1b[A\x1b[A");
     expect_last(&pty, "        two");
 }
 

@@ -20,7 +20,7 @@ use super::env::Env;
 use super::interrupt::{Interrupts, ResumeWatch};
 use super::lock::{LockWait, lock_file};
 use super::{env, fs, ready, terminal};
-use conversation::format::columns::wrap_line;
+use conversation::format::columns::{width, wrap_line};
 use conversation::format::harmless::is_hidden;
 
 /// Nothing may be typed for this long before an answer counts.
@@ -111,7 +111,7 @@ impl Tty {
         // Until it is dropped, only this process asks on this terminal.
         let _lock = self.lock_terminal(interrupts);
         let resumed = ResumeWatch::start();
-        let (mut typed, mut buffer) = (Vec::new(), [0; 4096]);
+        let (mut typed, mut bytes, mut buffer) = (String::new(), Vec::new(), [0; 4096]);
         let (mut is_due, mut raw) = (true, None);
         loop {
             if is_due {
@@ -141,7 +141,7 @@ impl Tty {
             }
             is_due = resumed.take();
             if is_due || !is_typed {
-                let is_key = typed.len() == 1 && keys.as_bytes().contains(&typed[0]);
+                let is_key = typed.chars().count() == 1 && keys.contains(&typed);
                 if !is_due && is_key && until <= Instant::now() {
                     self.write("\n");
                     break;
@@ -149,38 +149,34 @@ impl Tty {
                 continue;
             }
             let count = self.file.read(&mut buffer).unwrap_or(0);
-            self.take_keys(&buffer[..count], &mut typed);
-            if count == 0 || typed.ends_with(b"\n") || typed.is_empty() && buffer[..count] == [4] {
+            bytes.extend_from_slice(&buffer[..count]);
+            self.edit_line(&take_keys(&mut bytes), &mut typed);
+            if count == 0 || typed.ends_with('\n') || typed.is_empty() && buffer[..count] == [4] {
                 break;
             }
         }
-        (!typed.is_empty()).then(|| String::from_utf8_lossy(&typed).trim().to_owned())
+        (!typed.is_empty()).then(|| typed.trim().to_owned())
     }
 
     /// Adds typed keys to a line, and shows them: the terminal does not in raw mode.
-    fn take_keys(&mut self, keys: &[u8], typed: &mut Vec<u8>) {
-        // An arrow or the like, which comes as several.
-        if keys.starts_with(b"\x1b") {
-            return;
-        }
-        for &key in keys {
-            match key {
-                8 | 0x7f if !typed.is_empty() => {
-                    // The bytes of a character after its first begin with 10.
-                    while typed.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
-                    self.write("\x08 \x08");
+    fn edit_line(&mut self, keys: &[Key], typed: &mut String) {
+        for key in keys {
+            let removed = match key {
+                Key::Char(c) => {
+                    typed.push(*c);
+                    self.write(c.encode_utf8(&mut [0; 4]));
+                    continue;
                 }
-                0x15 => {
-                    let shown = String::from_utf8_lossy(typed).chars().count();
-                    self.write(&"\x08 \x08".repeat(shown));
-                    typed.clear();
+                Key::Enter => {
+                    typed.push('\n');
+                    self.write("\n");
+                    continue;
                 }
-                b'\n' | 0x20..=0x7e | 0x80.. => {
-                    typed.push(key);
-                    let _ = self.file.write_all(&[key]);
-                }
-                _ => {}
-            }
+                Key::Backspace => typed.pop().map(String::from).unwrap_or_default(),
+                Key::Clear => std::mem::take(typed),
+                Key::Up | Key::Down | Key::Escape => continue,
+            };
+            self.write(&"\x08 \x08".repeat(width(&removed)));
         }
     }
 
@@ -301,11 +297,14 @@ fn take_keys(bytes: &mut Vec<u8>) -> Vec<Key> {
             '\r' | '\n' => Key::Enter,
             '\x08' | '\x7f' => Key::Backspace,
             '\x15' => Key::Clear,
-            '\x1b' if !matches!(chars.next(), Some('[' | 'O')) => Key::Escape,
-            '\x1b' => match chars.find(|c| ('@'..='~').contains(c)) {
-                Some('A') => Key::Up,
-                Some('B') => Key::Down,
-                _ => continue,
+            '\x1b' => match chars.next() {
+                Some('\r' | '\n') => Key::Char('\n'),
+                Some('[' | 'O') => match chars.find(|c| ('@'..='~').contains(c)) {
+                    Some('A') => Key::Up,
+                    Some('B') => Key::Down,
+                    _ => continue,
+                },
+                _ => Key::Escape,
             },
             c if c != '\t' && is_hidden(c) => continue,
             c => Key::Char(c),
@@ -341,7 +340,8 @@ impl HiddenTyping {
     /// terminal, as a pager does; in the background; and where nothing is shown already.
     pub fn start() -> Option<Self> {
         let is_alone = terminal::stdin_is_terminal() && terminal::stdout_is_terminal();
-        (is_alone && set_echo(false)).then_some(Self(()))
+        // Not `then_some`, whose value would be made and dropped in any case.
+        (is_alone && set_echo(false)).then(|| Self(()))
     }
 }
 

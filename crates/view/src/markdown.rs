@@ -75,7 +75,9 @@ impl Markdown {
     /// Takes a piece of the answer, in a window of this size, and returns what to print.
     pub fn push(&mut self, text: &str, window: (usize, usize)) -> String {
         if window != self.window {
-            self.is_stuck |= self.window.0 > 0 && (self.start > 0 || !self.drawn.0.is_empty());
+            if self.window.0 > 0 {
+                self.keep_drawn();
+            }
             (self.window, self.raw.columns) = (window, window.0);
         }
         for part in self.pieces.escape(text).split_inclusive('\n') {
@@ -96,6 +98,11 @@ impl Markdown {
         }
         self.draw();
         std::mem::take(&mut self.out)
+    }
+
+    /// Leaves what is drawn as it is, since it is no longer certain where it is: another program has written below it.
+    pub fn keep_drawn(&mut self) {
+        self.is_stuck |= self.start > 0 || !self.drawn.0.is_empty();
     }
 
     /// Ends the answer, and returns what to print.

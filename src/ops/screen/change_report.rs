@@ -61,7 +61,7 @@ impl VersionPair<'_> {
             return diff_contents(&self.label(), before.bytes.as_deref(), after.bytes.as_deref());
         }
         let text = format!(
-            "{} differs, and one of the two contents is no longer stored\n",
+            "{} differs, and one of the two contents is not stored\n",
             quote_name(self.path)
         );
         Some(DiffText { text, is_cut: false })

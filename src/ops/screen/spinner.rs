@@ -132,6 +132,7 @@ impl Spinner {
         let (name, started) = (name.to_owned(), Stopwatch::start());
         let mut state = shared.lock_state();
         state.rows.clear();
+        state.hide_typing();
         state.work = Some(SpinnerWork { name, started, note: String::new() });
         drop(state);
         shared.changed.notify_one();
@@ -199,14 +200,16 @@ impl Drop for Spinner {
 }
 
 impl SpinnerState {
+    fn hide_typing(&mut self) {
+        self.hidden = self.hidden.take().or_else(HiddenTyping::start);
+    }
+
     fn draw(&mut self) {
         if !terminal::is_foreground() {
             return self.drawn = DrawnRows::default();
         }
+        self.hide_typing();
         let Some(work) = &self.work else { return };
-        if self.hidden.is_none() {
-            self.hidden = HiddenTyping::start();
-        }
         let width = terminal::width();
         if self.window.0 != width {
             let is_first = self.window.0 == 0;

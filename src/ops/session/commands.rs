@@ -51,7 +51,7 @@ pub(super) const COMMANDS: [Command; 22] = [
     (Do::Undo, &["undo"], "[N|FILE]", "take back a run, N runs, or a FILE's edit"),
     (Do::Check, &["check"], "[CMD|off]", "accept an answer only when CMD exits 0"),
     (Do::Approve, &["approve"], "[none|shell|ask]", "choose the actions that need approval"),
-    (Do::Sandbox, &["sandbox"], "[off|workspace|read-only]", "restrict what commands reach"),
+    (Do::Sandbox, &["sandbox"], "[off|MODE]", "restrict commands: workspace, read-only"),
     (Do::Write, &["write"], "[on|off]", "show where tags may write; switch -w"),
     (Do::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];

@@ -59,7 +59,7 @@ pub(super) fn pick_conversation(
             match key {
                 Key::Up => chosen = chosen.saturating_sub(1),
                 Key::Down => chosen += 1,
-                Key::Char('\t') => {}
+                Key::Char('\t' | '\n') => {}
                 Key::Char(c) => filter.push(*c),
                 Key::Backspace => drop(filter.pop()),
                 Key::Clear => filter.clear(),

@@ -6,7 +6,7 @@ use crate::out;
 use conversation::format::harmless::truncate;
 use conversation::format::numbers::format_count;
 use view::figures::figures_words;
-use view::overview::transcript::{self, EntryKind};
+use view::overview::transcript::{self, EntryKind, TranscriptEntry};
 use view::render::shown_name;
 
 /// Maximum number of lines of the last exchange.
@@ -27,7 +27,15 @@ impl Session {
         let mut entries = transcript::entries(&one.text, &one.parsed.pieces);
         let last = entries.iter().rposition(|entry| entry.kind == EntryKind::Prompt);
         let mut last = entries.split_off(last.unwrap_or(entries.len()));
-        last.retain(|entry| matches!(entry.kind, EntryKind::Prompt | EntryKind::Answer));
+        // A note beside actions is no answer.
+        let is_of_model =
+            |entry: &&TranscriptEntry| !matches!(entry.kind, EntryKind::System | EntryKind::Note);
+        let end = last.iter().rfind(is_of_model).map(|entry| entry.kind);
+        let is_answered = end == Some(EntryKind::Answer);
+        last.retain(|entry| match entry.kind {
+            EntryKind::Answer => is_answered,
+            kind => kind == EntryKind::Prompt,
+        });
         last.drain(1.min(last.len())..last.len().max(2) - 1);
         let text = transcript::to_text(&last, 0);
         out::print_line(&format!("continues {}", shown_name(&one.name)));
@@ -39,6 +47,9 @@ impl Session {
         let more = text.lines().count().saturating_sub(EXCHANGE_LINES);
         if more > 0 {
             out::print_line(&format!("… {} (/show)", format_count(more as u64, "more line")));
+        }
+        if !is_answered {
+            out::print_line("it has no answer yet");
         }
         out::print_line("");
     }

@@ -54,13 +54,14 @@ impl Session {
                 self.call_tool("nagent", &["--edit-conversation", "--", argument])?;
             }
             Do::Read => self.add_read(argument)?,
-            Do::Undo if argument.is_empty() => self.call_tool("nagent", &["--undo"])?,
-            Do::Undo if argument.parse::<u64>().is_ok() => {
-                self.call_tool("nagent", &["--undo", argument])?;
+            Do::Undo if argument.split_whitespace().all(is_of_runs) => {
+                let words: Vec<&str> =
+                    ["--undo"].into_iter().chain(argument.split_whitespace()).collect();
+                self.call_tool("nagent", &words)?;
             }
             Do::Undo => self.call_tool("nagent-file-edit", &["--undo", "--", argument])?,
             Do::Check | Do::Approve | Do::Sandbox if argument.is_empty() => {
-                self.show_setting(verb)?
+                self.show_setting(verb)?;
             }
             Do::Check | Do::Approve | Do::Sandbox | Do::Write => {
                 self.change_setting(verb, argument)?;
@@ -329,6 +330,11 @@ impl Session {
             out::print_line(what);
         }
     }
+}
+
+/// Whether a word after `/undo` is one of `nagent --undo`: a number or a flag. Another one is a file.
+fn is_of_runs(word: &str) -> bool {
+    word.starts_with("--") || word.parse::<u64>().is_ok()
 }
 
 pub(super) fn error_of(document: &Map<String, Value>) -> &str {

@@ -264,7 +264,7 @@ pub const TAGS: &[Tag] = &[
                 value: ValueType::Name,
                 placeholder: "N",
                 excludes: &["timeout"],
-                meaning: "start COMMANDS in the background under the name N, until you answer. `kill PID` (in the result) or the same name again ends them",
+                meaning: "start COMMANDS in the background under the name N, until you answer. The same name again ends them",
             },
             untold("sandbox", "off, to run outside of the sandbox, which the user is asked about"),
             untold("reason", "why it cannot run in the sandbox"),

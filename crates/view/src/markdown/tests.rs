@@ -290,3 +290,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_drawn_before_another_program_wrote_stays() {
+    let window = (40, 24);
+    let mut markdown = Markdown::default();
+    markdown.push("| a | b |\n|---|---|\n| 1", window);
+    markdown.keep_drawn();
+    let rest = markdown.push(" | 2 |\n**c**\n", window) + &markdown.end();
+    assert_eq!(rest, " 1 | 2 |\n\x1b[1mc\x1b[0m\n");
+}
