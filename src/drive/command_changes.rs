@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow, bail};
 
+use super::file_guard::FileGuard;
 use super::run_context::RunContext;
 use conversation::format::harmless::quote_name;
 use conversation::memory::changes::{ChangeLogEntry, FileEvent, NO_FILE, list_unknown};
@@ -44,6 +45,8 @@ pub struct CommandChanges {
     head_log: u64,
     /// When commands began and ended.
     spans: Vec<(Duration, Option<Duration>)>,
+    /// When files were made that tags replaced since.
+    born: BTreeMap<PathBuf, Duration>,
     /// The files that undo takes back, as the user would name them.
     changed: Vec<String>,
     /// The files that it does not.
@@ -101,8 +104,10 @@ impl CommandChanges {
     }
 
     /// Records what the commands changed, at the end of the run.
-    pub(super) fn finish(&mut self, context: &RunContext<'_>, log: &ChangeLog) -> Result<()> {
+    pub(super) fn finish(&mut self, context: &RunContext<'_>, files: &FileGuard) -> Result<()> {
         let Some((top, before)) = self.begun.take() else { return Ok(()) };
+        let log = &files.log;
+        self.born.clone_from(&files.born);
         let mut inside =
             before.as_ref().map_or_else(|_| Vec::new(), |it| snapshot::list_repositories(&top, it));
         inside.append(&mut self.outside.0);
@@ -220,7 +225,8 @@ impl CommandChanges {
         let fits = older.is_none_or(|(.., after)| *after == from);
         let is_logged = is_known && fits && writes[0].1 == before && from != to;
         let start = self.spans.first().map_or(Duration::MAX, |span| span.0);
-        let born = file_stamp::born_at(&change.path);
+        let born = self.born.get(&change.path).copied();
+        let born = born.or_else(|| file_stamp::born_at(&change.path));
         // A file that came with its folder has its old times.
         let mut folders =
             change.path.ancestors().skip(1).take_while(|it| it.starts_with(top) && *it != top);

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -30,7 +31,7 @@ use edits::written::{parse_edits, remove_numbers};
 use sys::boundary::Boundary;
 use sys::change_log::ChangeLog;
 use sys::conversation_file::ConversationFile;
-use sys::file_stamp::FileStamp;
+use sys::file_stamp::{self, FileStamp};
 use sys::opening::Opened;
 use sys::{fs, replace};
 
@@ -43,6 +44,8 @@ pub struct FileGuard {
     pub log: ChangeLog,
     /// The files that were written, and the conversation's own file.
     written: BTreeMap<PathBuf, WrittenFile>,
+    /// When files were made that tags replaced since.
+    pub(super) born: BTreeMap<PathBuf, Duration>,
     /// The content of the conversation's own file when the run began.
     at_start: Option<String>,
     /// The run's changes to that file, one for each span between those of others.
@@ -73,8 +76,8 @@ impl WrittenFile {
 impl FileGuard {
     /// A guard that has written nothing yet. Previous contents go to `outputs`.
     pub fn new(boundary: Boundary, outputs: PathBuf, log: ChangeLog) -> Self {
-        let (written, at_start, changes, last_seen, told_entities) = Default::default();
-        Self { boundary, log, written, at_start, changes, last_seen, outputs, told_entities }
+        let (written, born, at_start, changes, last_seen, told_entities) = Default::default();
+        Self { boundary, log, written, born, at_start, changes, last_seen, outputs, told_entities }
     }
 
     /// Notes the content of the conversation's own file at the start of a run; with `keep`, stores it.
@@ -355,6 +358,9 @@ impl FileGuard {
             fs::store_output(&self.outputs, bytes)?;
             Logged::append(&self.log, &path, before, after.clone())
         };
+        if let Some(born) = file_stamp::born_at(&path) {
+            self.born.entry(path.clone()).or_insert(born);
+        }
         let mut logged = None;
         if !opened.exists() {
             logged = Some(record(NO_FILE.to_owned())?);

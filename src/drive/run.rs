@@ -115,7 +115,7 @@ impl Runner<'_> {
     /// The conversation could not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
         self.commands.kept.clear();
-        self.command_changes.finish(&self.context, &self.files.log)?;
+        self.command_changes.finish(&self.context, &self.files)?;
         let (blocks, change) = self.files.finish();
         self.append(blocks)?;
         Ok(change)

@@ -55,6 +55,21 @@ const BUSY: &str = "sed -i s/two/zwei/ a.txt; echo new > two.txt; mkdir -p d && 
                     mv moved.txt d/moved.txt; rm run.sh; printf '\\000\\r\\n' >> bytes";
 
 #[test]
+fn a_file_that_a_command_made_and_a_tag_wrote_is_removed() {
+    let sandbox = sandbox();
+    let read = |path: &str| format!("<nagent-read path=\"{path}\"/>");
+    sandbox.llm.push(
+        shell("echo x > n.txt; mkdir d; echo x > d/m.txt") + &read("n.txt") + &read("d/m.txt"),
+    );
+    sandbox.llm.push(write("n.txt", "tag\n") + &edit("d/m.txt", "x", "tag"));
+    run(&sandbox, "go", edit("d/m.txt", "tag", "again"));
+    assert_eq!(sandbox.read("d/m.txt"), "again\n");
+    let undone = take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(undone.stdout.matches("\nremoved ").count(), 2, "{undone:?}");
+    assert!(!sandbox.work().join("n.txt").exists() && !sandbox.work().join("d").exists());
+}
+
+#[test]
 fn what_commands_changed_is_taken_back_with_what_tags_wrote() {
     let sandbox = sandbox();
     for (name, text) in [("gone.txt", "gone\n"), ("moved.txt", "moved\n")] {

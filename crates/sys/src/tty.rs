@@ -336,10 +336,10 @@ impl Drop for RawMode {
 pub struct HiddenTyping(());
 
 impl HiddenTyping {
-    /// Begins. `None` where stdin or stdout is something else, since a program beside this one may set the modes of the
-    /// terminal, as a pager does; in the background; and where nothing is shown already.
+    /// Begins. `None` where stdout is something else, since a program that reads it may set the modes of the terminal, as a
+    /// pager does; in the background; and where nothing is shown already.
     pub fn start() -> Option<Self> {
-        let is_alone = terminal::stdin_is_terminal() && terminal::stdout_is_terminal();
+        let is_alone = terminal::stdout_is_terminal();
         // Not `then_some`, whose value would be made and dropped in any case.
         (is_alone && set_echo(false)).then(|| Self(()))
     }
