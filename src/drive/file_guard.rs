@@ -183,7 +183,7 @@ impl FileGuard {
         // A larger file cannot be kept, and so the write is refused below.
         if is_unread && opened.bytes() <= limits::KEPT_CONTENT {
             let text = format!(
-                "nothing was written: the file exists ({} bytes), and you have read nothing of it\nRead it, or the part \
+                "nothing was written: the file exists ({} bytes), and you had read nothing of it when you wrote this\nRead it, or the part \
                  that matters, and send the write again;\nor change parts of it with <nagent-edit>",
                 opened.bytes()
             );

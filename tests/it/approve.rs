@@ -109,7 +109,8 @@ fn what_was_typed_before_the_question_is_no_answer() {
     let mut keys = running.take_stdin();
     wait_until("the model is asked", || opened.load(Ordering::SeqCst));
     keys.write_all(b"y\ny\ny\n").unwrap();
-    wait_until("it was typed", || running.stdout_so_far().matches("y\r\n").count() >= 3);
+    // The terminal does not show it.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     gate.store(true, Ordering::SeqCst);
     wait_for_question(&running, 1);
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -214,7 +215,7 @@ fn nobody_is_asked_about_a_write_that_is_refused_anyway() {
     );
     sandbox.llm.push(answer("done"));
     let run = answer_questions(&sandbox, &["-w", "--approve", "ask"], &[]);
-    assert!(run.stdout.contains("has not read this file"), "{}", run.stdout);
+    assert!(run.stdout.contains("had not read this file before"), "{}", run.stdout);
     assert_eq!(sandbox.read("a.txt"), "one\n");
 }
 

@@ -92,7 +92,7 @@ fn segments_have_short_paths_are_found_once_and_show_no_whole_file() {
     let found = last(&sandbox, "nagent-grep-result");
     assert_eq!(found.get("lines"), "1", "{found:?}");
     let write = last(&sandbox, "nagent-write-result");
-    assert!(write.body.contains("have read nothing of it"), "{write:?}");
+    assert!(write.body.contains("had read nothing of it"), "{write:?}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn a_refused_action_is_shown_with_its_reason() {
         replies[usize::from(request.user().contains("-result"))].as_str().into()
     });
     let reasons =
-        ["  error, block 1: not in the file", "  error, nothing was written: the model has not"];
+        ["  error, block 1: not in the file", "  error, nothing was written: the model had not"];
     let lines = screen(sandbox.cmd(&["-nw", "task"]));
     for reason in reasons {
         assert!(lines.iter().any(|line| line.starts_with(reason)), "{reason:?} in {lines:?}");

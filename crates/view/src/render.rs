@@ -260,7 +260,9 @@ pub(super) fn refusal(finish: &Finish) -> String {
             format!("{path} may not be written here; --write DIR allows a folder")
         }
         Some(Reason::Stopped) => format!("{why}; --dangerous allows it"),
-        Some(Reason::Unread) => "nothing was written: the model has not read this file".to_owned(),
+        Some(Reason::Unread) => {
+            "nothing was written: the model had not read this file before".to_owned()
+        }
         _ => why.clone(),
     }
 }
