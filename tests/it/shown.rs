@@ -192,7 +192,7 @@ fn what_was_shown_is_remembered_from_run_to_run() {
         text[..from].to_owned()
     });
     run_with(&sandbox, vec![(nothing(), write("x\n")), (nothing(), answer("done"))]);
-    refused(results(&sandbox, "nagent-write-result").last().unwrap(), &["have read nothing of it"]);
+    refused(results(&sandbox, "nagent-write-result").last().unwrap(), &["had read nothing of it"]);
     assert_eq!(sandbox.read("a.txt"), "one\nTWO\n");
 }
 
@@ -383,9 +383,9 @@ fn a_file_that_was_never_shown_is_not_written_over_however_often_that_is_tried()
     }
     sandbox.run(&["--write", ".", "task"]).assert_exit(0);
     let results = results(&sandbox, "nagent-write-result");
-    refused(&results[0], &["exists (8 bytes)", "have read nothing of it", "Read it"]);
+    refused(&results[0], &["exists (8 bytes)", "had read nothing of it", "Read it"]);
     assert_eq!(results[1].get("status"), "ok", "nothing is lost of an empty file");
-    refused(&results[2], &["have read nothing of it"]);
+    refused(&results[2], &["had read nothing of it"]);
     assert_eq!(results[3].get("status"), "ok", "a part is enough: {:?}", results[3]);
     assert_eq!(sandbox.read("a.txt"), "new\n");
 }
@@ -427,7 +427,7 @@ fn who_has_edited_a_line_has_not_seen_the_file() {
             let sandbox = Sandbox::outside_temp().file("a.txt", &text);
             replies.into_iter().chain([answer("left alone")]).for_each(|r| sandbox.llm.push(r));
             sandbox.run(args).assert_exit(0);
-            refused(&results(&sandbox, "nagent-write-result")[0], &["have read nothing of it"]);
+            refused(&results(&sandbox, "nagent-write-result")[0], &["had read nothing of it"]);
             assert_eq!(sandbox.read("a.txt").lines().count(), 500);
         }
     }

@@ -417,7 +417,8 @@ mod tests {
         check("a世\r".as_bytes(), &[char('a'), char('世'), Key::Enter], b"");
         check(b"\x1b[A\x1bOB\x1b[200~x\x1b[1;5C", &[Key::Up, Key::Down, char('x')], b"");
         check(b"\x1b", &[Key::Escape], b"");
-        check(b"\x7f\x08\x15\x04\t", &[Key::Backspace, Key::Backspace, Key::Clear], b"");
+        check(b"\x7f\x08\x15\x04", &[Key::Backspace, Key::Backspace, Key::Clear], b"");
+        check(b"\t\x1b\rb", &[char('\t'), char('\n'), char('b')], b"");
         check(b"a\xe4\xb8", &[char('a')], b"\xe4\xb8");
         check("a\u{9b}\u{202e}b".as_bytes(), &[char('a'), char('b')], b"");
     }
