@@ -63,7 +63,7 @@ fn one_key_answers_unless_more_follow() {
         .push(["a", "b", "c", "d", "e"].map(|name| shell(&format!("touch {name}"))).concat());
     sandbox.llm.push(answer("done"));
     let mut pty = sandbox.cmd(&["-c", "c", "--approve", "shell", "task"]).on_pty(80);
-    let modes = pty.modes();
+    let modes = sandbox.program("true", &[""; 0]).on_pty(80).modes();
     let keys = ["y", "n", "a better idea\r", "x\x7fuse m\x15y\r", "a"];
     for (count, keys) in keys.iter().enumerate() {
         pty.expect_times(QUESTION, count + 1);

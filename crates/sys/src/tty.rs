@@ -306,7 +306,8 @@ fn take_keys(bytes: &mut Vec<u8>) -> Vec<Key> {
                 },
                 _ => Key::Escape,
             },
-            c if c != '\t' && is_hidden(c) => continue,
+            // Joiners are parts of words and pictures.
+            c if is_hidden(c) && !matches!(c, '\t' | '\u{200c}' | '\u{200d}') => continue,
             c => Key::Char(c),
         });
     }
@@ -419,6 +420,7 @@ mod tests {
         check(b"\x1b", &[Key::Escape], b"");
         check(b"\x7f\x08\x15\x04", &[Key::Backspace, Key::Backspace, Key::Clear], b"");
         check(b"\t\x1b\rb", &[char('\t'), char('\n'), char('b')], b"");
+        check("\u{200c}\u{200d}".as_bytes(), &[char('\u{200c}'), char('\u{200d}')], b"");
         check(b"a\xe4\xb8", &[char('a')], b"\xe4\xb8");
         check("a\u{9b}\u{202e}b".as_bytes(), &[char('a'), char('b')], b"");
     }

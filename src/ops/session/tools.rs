@@ -248,10 +248,11 @@ impl Session {
             Do::Check => self.check.clone().unwrap_or_else(|| "off".to_owned()),
             Do::Approve => self.args.approve.unwrap_or(self.settings.config.approve).name().into(),
             // The default depends on the folder.
-            _ => self.read_document("nagent", &["--status"])?.1["sandbox"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+            _ => {
+                let (_, document) = self.read_document("nagent", &["--status"])?;
+                let mode = document.get("sandbox").and_then(Value::as_str);
+                mode.ok_or_else(|| Problem::failed(error_of(&document)))?.to_owned()
+            }
         };
         self.print_text(&format!("{value}\n"));
         Ok(())
