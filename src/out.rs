@@ -310,20 +310,24 @@ fn stdout_has_colours() -> bool {
 }
 
 /// An answer on its way to stdout: as Markdown, or as it is.
-pub struct Answer(Option<Markdown>, Pieces, ResumeWatch);
+pub struct Answer {
+    view: Option<Markdown>,
+    pieces: Pieces,
+    resumed: ResumeWatch,
+}
 
 impl Answer {
     /// An answer to stdout. Where Markdown is not wanted, or stdout is not a terminal with colours, it goes out as it is.
     pub fn new(is_markdown: bool) -> Self {
         let view = (is_markdown && stdout_has_colours()).then(Markdown::default);
-        Self(view, Pieces::default(), ResumeWatch::start())
+        Self { view, pieces: Pieces::default(), resumed: ResumeWatch::start() }
     }
 
     /// Writes the mark before an answer, if stdout is a terminal.
     pub fn print_mark(&mut self, spans: &[Span]) {
         if terminal::stdout_is_terminal() {
             self.end();
-            if let Some(view) = &mut self.0 {
+            if let Some(view) = &mut self.view {
                 let plain = style_spans(spans, false);
                 view.begin(columns::width(plain.rsplit('\n').next().unwrap_or_default()));
             }
@@ -333,12 +337,14 @@ impl Answer {
 
     /// Writes a piece at once. A failure is reported with the rest of the answer. `false`: nobody reads it any more.
     pub fn print(&mut self, text: &str) -> bool {
-        if self.2.take() {
-            self.0.iter_mut().for_each(Markdown::keep_drawn);
+        if self.resumed.take() {
+            self.view.iter_mut().for_each(Markdown::keep_drawn);
         }
-        match &mut self.0 {
+        match &mut self.view {
             Some(view) => write_shown(&view.push(text, terminal::window())).is_ok(),
-            None if terminal::stdout_is_terminal() => write_shown(&self.1.escape(text)).is_ok(),
+            None if terminal::stdout_is_terminal() => {
+                write_shown(&self.pieces.escape(text)).is_ok()
+            }
             None => print_part(text),
         }
     }
@@ -346,7 +352,7 @@ impl Answer {
     /// Ends it, where it is Markdown; then it is on a line of its own. Returns whether it is.
     pub fn end(&mut self) -> bool {
         let end = |view: &mut Markdown| view.push("", terminal::window()) + &view.end();
-        self.0.as_mut().map(|view| write_shown(&end(view))).is_some()
+        self.view.as_mut().map(|view| write_shown(&end(view))).is_some()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The terminal of this process, whatever stdin and stdout are: for questions that only a person may answer.
+//! The terminal of this process, whatever stdin and stdout are: questions that only a person may answer, keys that are typed
+//! during a run, and texts for the user's editor.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -340,9 +341,8 @@ impl HiddenTyping {
     /// Begins. `None` where stdout is something else, since a program that reads it may set the modes of the terminal, as a
     /// pager does; in the background; and where nothing is shown already.
     pub fn start() -> Option<Self> {
-        let is_alone = terminal::stdout_is_terminal();
         // Not `then_some`, whose value would be made and dropped in any case.
-        (is_alone && set_echo(false)).then(|| Self(()))
+        (terminal::stdout_is_terminal() && set_echo(false)).then(|| Self(()))
     }
 }
 

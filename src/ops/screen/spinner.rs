@@ -74,7 +74,7 @@ struct SpinnerState {
     rows: BTreeMap<Vec<String>, Vec<Span>>,
     /// The end of what is typed meanwhile.
     typed: Option<Span>,
-    /// What is typed elsewhere than in a session, which would get between the rows.
+    /// Keeps what is typed from getting between the rows. A session reads it, and shows it below them.
     hidden: Option<HiddenTyping>,
     drawn: DrawnRows,
     /// The width of the window, and for how many frames more nothing is drawn since it has changed.

@@ -30,12 +30,10 @@ impl Session {
         // A note beside actions is no answer.
         let is_of_model =
             |entry: &&TranscriptEntry| !matches!(entry.kind, EntryKind::System | EntryKind::Note);
-        let end = last.iter().rfind(is_of_model).map(|entry| entry.kind);
-        let is_answered = end == Some(EntryKind::Answer);
-        last.retain(|entry| match entry.kind {
-            EntryKind::Answer => is_answered,
-            kind => kind == EntryKind::Prompt,
-        });
+        let end = last.iter().rfind(is_of_model);
+        let is_answered = end.is_some_and(|entry| entry.kind == EntryKind::Answer);
+        let is_shown = |kind| kind == EntryKind::Prompt || is_answered && kind == EntryKind::Answer;
+        last.retain(|entry| is_shown(entry.kind));
         last.drain(1.min(last.len())..last.len().max(2) - 1);
         let text = transcript::to_text(&last, 0);
         out::print_line(&format!("continues {}", shown_name(&one.name)));
@@ -49,7 +47,7 @@ impl Session {
             out::print_line(&format!("… {} (/show)", format_count(more as u64, "more line")));
         }
         if !is_answered {
-            out::print_line("it has no answer yet");
+            out::print_line("no answer yet");
         }
         out::print_line("");
     }
